@@ -1,0 +1,308 @@
+/* ork: the one public header.
+ *
+ * Two nouns: a model is an immutable, shareable set of weights with its tokenizer; a session is one token timeline on
+ * it (KV cache, convolution states). The caller hands a session the whole wished token list; the session decides what
+ * it can keep. Functions return ork_status and fill an ork_error; nothing here prints, exits or asserts on input.
+ *
+ * Threads: a model may be used by any number of threads at once. A session, sampler or text stream belongs to one
+ * thread at a time. Strings and arrays handed out by pointer-to-pointer are freed with ork_free(). */
+#ifndef ORK_ORK_H
+#define ORK_ORK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ORK_VERSION_MAJOR 0
+#define ORK_VERSION_MINOR 1
+#define ORK_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define ORK_API __attribute__((visibility("default")))
+#else
+#define ORK_API
+#endif
+
+/* ---- status and errors ------------------------------------------------------------------------------------------ */
+
+typedef enum ork_status {
+    ORK_OK = 0,
+    ORK_FAILURE = -1,      /* none of the kinds below */
+    ORK_BAD_ARGUMENT = -2, /* the caller's parameter; nothing was touched */
+    ORK_BAD_FILE = -3,     /* malformed, truncated or hostile content; `offset` says where */
+    ORK_UNSUPPORTED = -4,  /* well-formed, but an architecture, type or tokenizer that this version does not run */
+    ORK_NOT_FOUND = -5,    /* a path or name that does not exist */
+    ORK_EXISTS = -6,       /* output is there already and overwriting was not asked for */
+    ORK_IO = -7,           /* the system refused a read, write, map or rename (disk full, no permission) */
+    ORK_NO_MEMORY = -8,
+    ORK_CANCELLED = -9, /* a progress or cancel callback said stop */
+    ORK_LIMIT = -10     /* context full, or another stated bound reached */
+} ork_status;
+
+/* What went wrong, where. `what` is one line without a newline; `where` is a path, tensor or key, may be empty;
+ * `offset` is a byte offset into the file named by `where`, or -1. */
+typedef struct ork_error {
+    ork_status code;
+    int64_t offset;
+    char what[384];
+    char where[512];
+} ork_error;
+
+/* A short constant name for a status, for example "bad file". */
+ORK_API const char *ork_status_name(ork_status status);
+/* "0.1.0" */
+ORK_API const char *ork_version(void);
+/* Frees what the library handed out by pointer-to-pointer. NULL is allowed. */
+ORK_API void ork_free(void *pointer);
+
+/* ---- cards: what a file holds, without loading weights ---------------------------------------------------------- */
+
+typedef enum ork_file_kind { ORK_FILE_GGUF = 1, ORK_FILE_ORKPACK = 2 } ork_file_kind;
+
+typedef struct ork_card ork_card;
+
+typedef struct ork_card_summary {
+    ork_file_kind kind;
+    uint32_t format_version;
+    uint64_t file_size_bytes; /* all parts of a split GGUF */
+    const char *architecture; /* "lfm2moe"; strings live as long as the card */
+    const char *name;         /* general.name or "" */
+    const char *license;      /* general.license or "" */
+    uint64_t parameter_count;
+    uint64_t active_parameter_count; /* without the experts that a token does not choose */
+    uint64_t bytes_per_token;        /* weight bytes that one decoded token reads, in this file's types */
+    uint32_t layer_count, embedding_length, context_length, vocabulary_size;
+    uint32_t head_count, head_count_kv, expert_count, expert_used_count; /* head_count_kv: largest over layers */
+    const char *tokenizer_model, *tokenizer_pre; /* "gpt2", "lfm2" */
+    const char *chat_template;                   /* the Jinja source or "" */
+    bool runnable;                               /* architecture and tokenizer are supported by this version */
+    size_t tensor_count;
+} ork_card_summary;
+
+typedef struct ork_tensor_info {
+    const char *name;
+    const char *type; /* a GGUF block type ("Q4_K") or an ork tier ("nf4") */
+    const char *source_type; /* orkpack: the GGUF type it came from; GGUF: same as type */
+    uint32_t dimension_count;
+    uint64_t dimensions[4]; /* ne0 (inputs, contiguous) first */
+    uint64_t size_bytes;    /* all planes */
+    uint64_t offset_bytes;  /* in its file */
+    double relative_error;  /* orkpack: RMS error of the stored against the source weights over their RMS; -1 unknown */
+} ork_tensor_info;
+
+ORK_API ork_status ork_card_open(const char *path, ork_card **card, ork_error *error);
+ORK_API void ork_card_close(ork_card *card);
+ORK_API const ork_card_summary *ork_card_get_summary(const ork_card *card);
+/* index < tensor_count, in file order. */
+ORK_API ork_status ork_card_get_tensor(const ork_card *card, size_t index, ork_tensor_info *info);
+
+/* ---- packing ---------------------------------------------------------------------------------------------------- */
+
+typedef struct ork_progress {
+    const char *step;       /* what is being done: a tensor name, "index", "fsync" */
+    uint64_t done_bytes, total_bytes; /* of the source (pack) or of the file (verify, load) */
+    size_t done_tensors, total_tensors;
+} ork_progress;
+/* Called from the calling thread, a few times a second at most and once at the end. Return false to stop. */
+typedef bool (*ork_progress_function)(void *context, const ork_progress *progress);
+
+typedef struct ork_pack_params {
+    /* Tier of the weight matrices: "auto" (NULL: experts nf4, other matrices i8) or a tier name of ork_tier_names().
+     * Norms, routers, convolutions and biases stay f32, embedding and output become g8, unless a rule says otherwise;
+     * with a float default tier, embedding and output take it too. */
+    const char *default_tier;
+    const char *const *tier_rules; /* "REGEX=TIER" (PCRE2 over GGUF tensor names, searched); the last match wins */
+    size_t tier_rule_count;
+    const char *imatrix_path; /* NULL or a llama.cpp importance matrix (legacy or GGUF form) */
+    bool overwrite;           /* replace an existing output */
+    bool dry_run;             /* plan and check only, write nothing */
+    uint32_t threads;         /* 0: performance cores */
+    ork_progress_function progress;
+    void *progress_context;
+} ork_pack_params;
+
+typedef struct ork_pack_report {
+    size_t tensor_count, resumed_tensor_count, unmatched_rule_count; /* rules that named no tensor */
+    size_t skipped_tensor_count;                                     /* not part of the architecture; left out */
+    uint64_t source_bytes, pack_bytes;
+    double bits_per_weight;
+    double seconds;
+    double mean_relative_error; /* over quantized weights, RMS */
+} ork_pack_report;
+
+/* Packs a GGUF (first part of a split one) into an orkpack. Writes to a temporary file beside the output, resumes an
+ * interrupted run of the same plan from its journal, fsyncs, renames. report may be NULL. */
+ORK_API ork_status ork_pack_file(const char *gguf_path, const char *orkpack_path, const ork_pack_params *params,
+                                 ork_pack_report *report, ork_error *error);
+/* NULL-terminated list of tier names: "f32", "f16", "bf16", "g8", "i8", "i4", "nf4". */
+ORK_API const char *const *ork_tier_names(void);
+
+typedef struct ork_verify_report {
+    size_t plane_count;
+    uint64_t checked_bytes;
+    size_t non_finite_count; /* NaN or infinity among scales and float weights */
+} ork_verify_report;
+/* Checks every checksum, range, scale and table of an orkpack. */
+ORK_API ork_status ork_verify_file(const char *orkpack_path, ork_progress_function progress, void *progress_context,
+                                   ork_verify_report *report, ork_error *error);
+
+/* ---- models ----------------------------------------------------------------------------------------------------- */
+
+typedef enum ork_load_mode {
+    ORK_LOAD_AUTO = 0, /* copy when the pack and the KV cache fit in available memory with a margin, else map */
+    ORK_LOAD_MAP = 1,  /* map the file; ready at once, pages come and go */
+    ORK_LOAD_COPY = 2  /* read into anonymous huge pages, drop the page cache behind it; decodes fastest */
+} ork_load_mode;
+
+typedef struct ork_model_params {
+    ork_load_mode load_mode;
+    ork_progress_function progress; /* may be NULL */
+    void *progress_context;
+} ork_model_params;
+
+typedef struct ork_model ork_model;
+
+/* Opens an orkpack. params may be NULL. */
+ORK_API ork_status ork_model_open(const char *orkpack_path, const ork_model_params *params, ork_model **model,
+                                  ork_error *error);
+/* Sessions on the model must be closed first. */
+ORK_API void ork_model_close(ork_model *model);
+/* The card of an open model (kind ORK_FILE_ORKPACK); lives as long as the model. */
+ORK_API const ork_card *ork_model_card(const ork_model *model);
+/* How the weights were really loaded, and bytes held for them. */
+ORK_API ork_load_mode ork_model_load_mode(const ork_model *model, uint64_t *weight_bytes);
+
+/* ---- text ------------------------------------------------------------------------------------------------------- */
+
+typedef int32_t ork_token;
+
+enum {
+    ORK_TOKENIZE_SPECIAL = 1,     /* add BOS/EOS as the model's flags say */
+    ORK_TOKENIZE_PARSE_SPECIAL = 2 /* control tokens written out in the text become themselves; never for user text */
+};
+/* text: size_bytes bytes, any content. *tokens is freed with ork_free(). */
+ORK_API ork_status ork_tokenize(const ork_model *model, const char *text, size_t size_bytes, unsigned flags,
+                                ork_token **tokens, size_t *count, ork_error *error);
+/* Text of a token list; control tokens become text only when `special`. *text is NUL-terminated. */
+ORK_API ork_status ork_detokenize(const ork_model *model, const ork_token *tokens, size_t count, bool special,
+                                  char **text, size_t *size_bytes, ork_error *error);
+/* -1 where the model has none. */
+ORK_API ork_token ork_token_bos(const ork_model *model);
+ORK_API ork_token ork_token_eos(const ork_model *model);
+ORK_API bool ork_token_adds_bos(const ork_model *model);
+/* True for every token that ends a generation (models.md 5.6). */
+ORK_API bool ork_token_is_end(const ork_model *model, ork_token token);
+
+/* A text stream turns generated tokens into bytes that never end inside a UTF-8 sequence. */
+typedef struct ork_text_stream ork_text_stream;
+ORK_API ork_status ork_text_stream_create(const ork_model *model, bool special, ork_text_stream **stream,
+                                          ork_error *error);
+ORK_API void ork_text_stream_destroy(ork_text_stream *stream);
+/* *text points to *size_bytes bytes, valid until the next call. */
+ORK_API ork_status ork_text_stream_push(ork_text_stream *stream, ork_token token, const char **text,
+                                        size_t *size_bytes, ork_error *error);
+/* What is left at the end: an incomplete sequence becomes U+FFFD. */
+ORK_API ork_status ork_text_stream_finish(ork_text_stream *stream, const char **text, size_t *size_bytes,
+                                          ork_error *error);
+
+typedef struct ork_chat_message {
+    const char *role; /* "system", "user", "assistant" */
+    const char *content;
+} ork_chat_message;
+/* Template family that fits the model: "chatml", "lfm2", "smollm2", "qwen3", "llama3", or NULL when it has none. */
+ORK_API const char *ork_chat_template_name(const ork_model *model);
+/* NULL-terminated list of the names that ork_chat_tokenize() takes. */
+ORK_API const char *const *ork_chat_template_names(void);
+/* Renders a conversation and tokenizes it: scaffolding with control tokens, contents as plain text, exactly one BOS
+ * where the family has one. template_name NULL: the model's own. *text (may be NULL) receives the rendered prompt. */
+ORK_API ork_status ork_chat_tokenize(const ork_model *model, const char *template_name,
+                                     const ork_chat_message *messages, size_t message_count,
+                                     bool add_generation_prompt, ork_token **tokens, size_t *count, char **text,
+                                     ork_error *error);
+
+/* ---- sessions --------------------------------------------------------------------------------------------------- */
+
+typedef enum ork_kv_type { ORK_KV_F16 = 0, ORK_KV_F32 = 1 } ork_kv_type;
+
+typedef struct ork_session_params {
+    uint32_t context_length;   /* tokens; 0: the model's, clamped to memory (ork_session_get_stats says) */
+    uint32_t threads;          /* decode; 0: performance cores in the affinity mask */
+    uint32_t threads_batch;    /* more than one row; 0: as threads */
+    uint32_t batch_rows;       /* rows computed together in prefill; 0: chosen */
+    ork_kv_type kv_type_key, kv_type_value;
+    uint32_t spin_us;          /* how long idle workers spin before they sleep; UINT32_MAX: default */
+    bool (*cancel)(void *context); /* polled between layers; true stops with ORK_CANCELLED. May be NULL */
+    void *cancel_context;
+} ork_session_params;
+
+typedef struct ork_session ork_session;
+typedef struct ork_snapshot ork_snapshot;
+
+typedef struct ork_session_stats {
+    uint32_t context_length, threads, threads_batch, batch_rows;
+    bool context_clamped;      /* memory allowed less than wished or than the model's own */
+    uint64_t kv_bytes, state_bytes, scratch_bytes;
+    uint64_t evaluated_tokens, reused_tokens; /* since creation: computed, and kept from earlier lists */
+    const char *kernels;       /* name of the instruction set in use: "scalar", "avx2", "avx512", "neon" */
+} ork_session_stats;
+
+/* params may be NULL. */
+ORK_API ork_status ork_session_create(const ork_model *model, const ork_session_params *params, ork_session **session,
+                                      ork_error *error);
+ORK_API void ork_session_destroy(ork_session *session);
+/* Makes the timeline equal to tokens[0..count): keeps the longest prefix it can (recurrent state is never cut, only
+ * restored from a checkpoint), computes the rest. Afterwards logits are there for the positions from
+ * max(logits_from, first computed position) to count-1; at least for the last one. */
+ORK_API ork_status ork_session_sync(ork_session *session, const ork_token *tokens, size_t count, size_t logits_from,
+                                    ork_error *error);
+/* [vocabulary_size] floats for a position, NULL if that position has none. Valid until the next sync. */
+ORK_API const float *ork_session_logits(const ork_session *session, size_t position);
+/* Forgets everything. */
+ORK_API void ork_session_clear(ork_session *session);
+ORK_API void ork_session_get_stats(const ork_session *session, ork_session_stats *stats);
+/* The whole state at the present position, to return to later on a session of the same model and parameters. */
+ORK_API ork_status ork_session_snapshot(const ork_session *session, ork_snapshot **snapshot, ork_error *error);
+ORK_API ork_status ork_session_restore(ork_session *session, const ork_snapshot *snapshot, ork_error *error);
+ORK_API void ork_snapshot_destroy(ork_snapshot *snapshot);
+
+/* ---- sampling --------------------------------------------------------------------------------------------------- */
+
+typedef struct ork_sampler_params {
+    float temperature;       /* <= 0: greedy (lowest id among equals) */
+    int32_t top_k;           /* <= 0: off */
+    float top_p, min_p;      /* 1 and 0: off */
+    int32_t repeat_last_n;   /* tokens looked back for the penalties; -1: all, 0: off */
+    float repeat_penalty;    /* 1: off */
+    float frequency_penalty, presence_penalty;
+    uint64_t seed;
+} ork_sampler_params;
+/* llama.cpp's defaults: 0.8, 40, 0.95, 0.05, 64, 1, 0, 0; the seed is drawn from the system. */
+ORK_API ork_sampler_params ork_sampler_defaults(void);
+
+typedef struct ork_sampler ork_sampler;
+ORK_API ork_status ork_sampler_create(const ork_sampler_params *params, uint32_t vocabulary_size,
+                                      ork_sampler **sampler, ork_error *error);
+ORK_API void ork_sampler_destroy(ork_sampler *sampler);
+/* logits: [vocabulary_size], unchanged. history: the timeline so far, for the penalties. banned: an id never chosen, or
+ * -1 (used for --ignore-eos one at a time through ork_sampler_ban). */
+ORK_API ork_status ork_sampler_sample(ork_sampler *sampler, const float *logits, const ork_token *history,
+                                      size_t history_count, ork_token *token, ork_error *error);
+/* This id gets probability 0 from now on. */
+ORK_API ork_status ork_sampler_ban(ork_sampler *sampler, ork_token token, ork_error *error);
+
+/* ---- machine ---------------------------------------------------------------------------------------------------- */
+
+/* Threads that auto means: performance cores inside the affinity mask. */
+ORK_API uint32_t ork_default_threads(void);
+/* Instruction set that the kernels would use now (after ORK_CPU_MASK). An unknown mask is an error. */
+ORK_API ork_status ork_kernels_name(const char **name, ork_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
