@@ -1,0 +1,235 @@
+/* Owns the worker threads: how they wait, wake, meet and end. Must not know what they compute.
+ *
+ * A region is published by bumping `generation`; workers spin on it for a while and then sleep on a futex. The caller
+ * waits the same way on `active`. Workers may run on any performance core: pinning them one to one would leave them stuck
+ * behind other programs, and the caller's own affinity is never touched. */
+#include "base/pool.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define CACHE_LINE 64
+
+struct worker {
+    ork_pool *pool;
+    uint32_t thread;
+    pthread_t handle;
+};
+
+struct ork_pool {
+    uint32_t threads;
+    uint32_t spin_us;
+    struct worker *workers; /* [threads - 1], for threads 1.. */
+    uint32_t started;
+    ork_pool_function function;
+    void *context;
+    uint32_t region_threads;
+    bool stopping;
+    _Alignas(CACHE_LINE) atomic_uint generation;
+    atomic_uint sleepers;
+    _Alignas(CACHE_LINE) atomic_uint active; /* workers that have not left the present region */
+    atomic_uint caller_sleeps;
+    _Alignas(CACHE_LINE) atomic_uint barrier_arrived;
+    _Alignas(CACHE_LINE) atomic_uint barrier_round;
+};
+
+static void futex_wait(atomic_uint *word, unsigned expected)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
+}
+
+static void futex_wake_all(atomic_uint *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Spins until *word differs from `old` or the time is over; returns the last value seen. */
+static unsigned spin_until_changed(atomic_uint *word, unsigned old, uint32_t spin_us)
+{
+    unsigned value = atomic_load_explicit(word, memory_order_acquire);
+    uint64_t end_us = 0;
+    while (value == old) {
+        for (int i = 0; i < 64 && value == old; i++) {
+            relax();
+            value = atomic_load_explicit(word, memory_order_acquire);
+        }
+        if (value != old)
+            break;
+        uint64_t now_us = ork_clock_now_us();
+        if (!end_us)
+            end_us = now_us + spin_us;
+        else if (now_us >= end_us)
+            break;
+    }
+    return value;
+}
+
+static unsigned await_generation(ork_pool *pool, unsigned seen)
+{
+    unsigned value = spin_until_changed(&pool->generation, seen, pool->spin_us);
+    while (value == seen) {
+        atomic_fetch_add(&pool->sleepers, 1);
+        futex_wait(&pool->generation, seen);
+        atomic_fetch_sub(&pool->sleepers, 1);
+        value = atomic_load_explicit(&pool->generation, memory_order_acquire);
+    }
+    return value;
+}
+
+static void *worker_main(void *argument)
+{
+    struct worker *self = argument;
+    ork_pool *pool = self->pool;
+    unsigned seen = 0;
+    for (;;) {
+        seen = await_generation(pool, seen);
+        if (pool->stopping)
+            return NULL;
+        if (self->thread < pool->region_threads)
+            pool->function(pool->context, self->thread, pool->region_threads);
+        if (atomic_fetch_sub(&pool->active, 1) == 1 && atomic_load(&pool->caller_sleeps))
+            futex_wake_all(&pool->active);
+    }
+}
+
+/* Workers inherit the caller's mask; on machines with little cores they are kept to the performance cores in it. */
+static int restrict_to_performance_cores(pthread_t handle)
+{
+    uint32_t cpus[ORK_POOL_THREADS_MAX];
+    uint32_t count = ork_topology_performance_cores("/sys", cpus, ORK_POOL_THREADS_MAX);
+    if (!count)
+        return 0;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (uint32_t i = 0; i < count; i++)
+        CPU_SET(cpus[i], &set);
+    return pthread_setaffinity_np(handle, sizeof set, &set);
+}
+
+ork_status ork_pool_create(uint32_t threads, uint32_t spin_us, ork_pool **out, ork_error *error)
+{
+    *out = NULL;
+    if (!threads)
+        threads = ork_topology_threads();
+    if (threads > ORK_POOL_THREADS_MAX)
+        return ork_error_set(error, ORK_BAD_ARGUMENT, "threads", -1, "%u threads asked for, at most %u are possible",
+                             threads, ORK_POOL_THREADS_MAX);
+    ork_pool *pool = aligned_alloc(CACHE_LINE, (sizeof *pool + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+    if (!pool)
+        return ork_error_no_memory(error, "thread pool", sizeof *pool);
+    memset(pool, 0, sizeof *pool);
+    pool->threads = threads;
+    pool->spin_us = spin_us == UINT32_MAX ? ORK_POOL_SPIN_DEFAULT_US : spin_us;
+    pool->workers = calloc(threads, sizeof *pool->workers);
+    ork_status status = ORK_OK;
+    if (!pool->workers) {
+        status = ork_error_no_memory(error, "thread pool", threads * sizeof *pool->workers);
+        goto out;
+    }
+    for (uint32_t i = 1; i < threads; i++) {
+        struct worker *worker = &pool->workers[i - 1];
+        *worker = (struct worker){.pool = pool, .thread = i};
+        errno = pthread_create(&worker->handle, NULL, worker_main, worker);
+        if (errno) {
+            status = ork_error_errno(error, "thread pool", "cannot start a thread");
+            goto out;
+        }
+        pool->started++;
+        errno = restrict_to_performance_cores(worker->handle);
+        if (errno) {
+            status = ork_error_errno(error, "thread pool", "cannot set the affinity of a thread");
+            goto out;
+        }
+    }
+    *out = pool;
+    pool = NULL;
+out:
+    ork_pool_destroy(pool);
+    return status;
+}
+
+void ork_pool_destroy(ork_pool *pool)
+{
+    if (!pool)
+        return;
+    pool->stopping = true;
+    atomic_fetch_add(&pool->generation, 1);
+    futex_wake_all(&pool->generation);
+    for (uint32_t i = 0; i < pool->started; i++)
+        pthread_join(pool->workers[i].handle, NULL);
+    free(pool->workers);
+    free(pool);
+}
+
+uint32_t ork_pool_threads(const ork_pool *pool)
+{
+    return pool->threads;
+}
+
+void ork_pool_run(ork_pool *pool, uint32_t threads, ork_pool_function function, void *context)
+{
+    if (threads > pool->threads)
+        threads = pool->threads;
+    if (threads <= 1) {
+        pool->region_threads = 1;
+        function(context, 0, 1);
+        return;
+    }
+    pool->function = function;
+    pool->context = context;
+    pool->region_threads = threads;
+    atomic_store(&pool->active, pool->threads - 1);
+    atomic_fetch_add(&pool->generation, 1);
+    if (atomic_load(&pool->sleepers))
+        futex_wake_all(&pool->generation);
+    function(context, 0, threads);
+
+    unsigned left = atomic_load_explicit(&pool->active, memory_order_acquire);
+    while (left) {
+        left = spin_until_changed(&pool->active, left, pool->spin_us);
+        if (!left)
+            break;
+        atomic_store(&pool->caller_sleeps, 1);
+        unsigned now = atomic_load(&pool->active);
+        if (now)
+            futex_wait(&pool->active, now);
+        atomic_store(&pool->caller_sleeps, 0);
+        left = atomic_load_explicit(&pool->active, memory_order_acquire);
+    }
+}
+
+void ork_pool_barrier(ork_pool *pool)
+{
+    uint32_t threads = pool->region_threads;
+    if (threads <= 1)
+        return;
+    unsigned round = atomic_load_explicit(&pool->barrier_round, memory_order_acquire);
+    if (atomic_fetch_add(&pool->barrier_arrived, 1) + 1 == threads) {
+        atomic_store_explicit(&pool->barrier_arrived, 0, memory_order_relaxed);
+        atomic_fetch_add(&pool->barrier_round, 1);
+        return;
+    }
+    /* Everybody else is running too, so this is short unless a core was taken away: then give the time to it. */
+    while (spin_until_changed(&pool->barrier_round, round, pool->spin_us) == round)
+        sched_yield();
+}
