@@ -233,6 +233,7 @@ typedef struct ork_session_params {
     uint32_t threads;          /* decode; 0: performance cores in the affinity mask */
     uint32_t threads_batch;    /* more than one row; 0: as threads */
     uint32_t batch_rows;       /* rows computed together in prefill; 0: chosen */
+    uint32_t activation_block; /* inputs that share an int8 activation scale, a multiple of 32; 0: default; UINT32_MAX: rows */
     ork_kv_type kv_type_key, kv_type_value;
     uint32_t spin_us;          /* how long idle workers spin before they sleep; UINT32_MAX: default */
     bool (*cancel)(void *context); /* polled between layers; true stops with ORK_CANCELLED. May be NULL */

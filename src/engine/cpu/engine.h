@@ -1,0 +1,77 @@
+/* Inside of the CPU engine, shared by its files. */
+#ifndef ORK_ENGINE_CPU_ENGINE_H
+#define ORK_ENGINE_CPU_ENGINE_H
+
+#include "base/pool.h"
+#include "engine/cpu/cpu.h"
+
+#include <stdatomic.h>
+
+#define ORK_CPU_PHASES 4u
+
+struct ork_cpu {
+    ork_pool *pool;
+    const struct ork_kernels *kernels;
+    uint32_t threads, threads_batch, pool_threads;
+    uint32_t activation_block;
+    struct ork_cpu_limits limits;
+    uint64_t scratch_bytes;
+    uint8_t *scratch;
+
+    float *normed;                  /* [rows][input_k] */
+    struct ork_activation input;    /* of normed rows */
+    float *hidden, *up;             /* [hidden_rows][hidden_k]: gate output, then the product; up output */
+    struct ork_activation product;  /* of hidden rows */
+    float *projected;               /* [hidden_rows][output_n]: results before they are added to the stream */
+    float *scores;                  /* [pool threads][context] */
+    float *row;                     /* [pool threads][input_k] */
+    float *router;                  /* [rows][experts] */
+    float *biased;                  /* [pool threads][experts] */
+    uint32_t *chosen;               /* [rows][used]: expert */
+    float *weights;                 /* [rows][used] */
+    uint32_t *expert_begin;         /* [experts + 1]: where an expert's rows begin in the sorted order */
+    uint32_t *sorted_row;           /* [rows * used]: token row of a sorted place */
+    uint32_t *place;                /* [rows][used]: sorted place of a choice */
+    uint32_t *counting;             /* [rows * used]: 0, 1, 2, ... */
+    atomic_uint next[ORK_CPU_PHASES]; /* work counters of the phases of a region */
+};
+
+/* Channels n_begin..n_end-1 of a matrix. */
+struct ork_cpu_channels {
+    uint32_t n_begin, n_end;
+};
+
+/* Channels of one unit of work: whole bricks in brick tiers, 16 channels in row tiers; about the same bytes in each. */
+uint32_t ork_cpu_unit(const struct ork_matrix *w);
+uint32_t ork_cpu_units(const struct ork_matrix *w, uint32_t unit);
+/* Channels of the units [begin, end). */
+struct ork_cpu_channels ork_cpu_unit_channels(const struct ork_matrix *w, uint32_t unit, uint32_t begin, uint32_t end);
+
+/* How the units of one phase of a region are dealt out: one run a thread when a single row is computed (long streams, no
+ * shared counter), else pieces from a counter, so that a thread that was held up gets fewer. */
+struct ork_cpu_share {
+    atomic_uint *next;
+    uint32_t units, piece;
+    bool single_run, done;
+};
+struct ork_cpu_share ork_cpu_share_make(struct ork_cpu *cpu, uint32_t phase, uint32_t units, uint32_t rows,
+                                        uint32_t threads);
+bool ork_cpu_share_next(struct ork_cpu_share *share, uint32_t thread, uint32_t threads, uint32_t *begin, uint32_t *end);
+/* Starts a region for so many rows; resets the phases' counters. */
+void ork_cpu_run(struct ork_cpu *cpu, uint32_t rows, ork_pool_function function, void *context);
+
+void ork_cpu_matmul(const struct ork_cpu *cpu, const struct ork_matrix *w, uint32_t expert,
+                    const struct ork_activation *x, const uint32_t *x_rows, uint32_t m, struct ork_cpu_channels channels,
+                    float *y, uint64_t y_stride);
+/* Describes rows of floats as matmul input: sets shape and pointers of a preallocated activation. */
+void ork_cpu_describe(const ork_cpu *cpu, struct ork_activation *x, const float *rows_f32, uint64_t stride, uint32_t rows,
+                      uint32_t k);
+/* Whether the tier wants integer activations. */
+bool ork_cpu_wants_codes(const ork_cpu *cpu, const struct ork_matrix *w);
+/* This thread's rows: rms_norm into cpu->normed (or no norm: x itself is described) and quantize. */
+void ork_cpu_prepare_rows(ork_cpu *cpu, const float *x, uint64_t x_stride, const float *norm, float eps, bool codes,
+                          uint32_t thread, uint32_t threads);
+/* This thread's part of the rows of cpu->product. */
+void ork_cpu_quantize_product(struct ork_cpu *cpu, uint32_t thread, uint32_t threads);
+
+#endif

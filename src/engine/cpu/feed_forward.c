@@ -1,0 +1,84 @@
+/* Owns the dense gated feed-forward group: gate and up, activation, down, residual, in one region. */
+#include "engine/cpu/engine.h"
+
+struct swiglu_region {
+    ork_cpu *cpu;
+    const struct ork_cpu_swiglu *layer;
+    float *x;
+    uint64_t x_stride;
+    uint32_t rows;
+    bool input_codes, product_codes;
+};
+
+/* gate and up may be in tiers with bricks of different width: the wider one sets the unit. */
+static uint32_t hidden_unit(const struct ork_cpu_swiglu *layer)
+{
+    uint32_t gate = ork_cpu_unit(layer->gate), up = ork_cpu_unit(layer->up);
+    return gate > up ? gate : up;
+}
+
+static void compute_hidden(const struct swiglu_region *r, uint32_t thread, uint32_t threads)
+{
+    ork_cpu *cpu = r->cpu;
+    const struct ork_matrix *gate = r->layer->gate, *up = r->layer->up;
+    uint32_t unit = hidden_unit(r->layer), begin, end;
+    struct ork_cpu_share share = ork_cpu_share_make(cpu, 0, ork_cpu_units(gate, unit), r->rows, threads);
+    while (ork_cpu_share_next(&share, thread, threads, &begin, &end)) {
+        struct ork_cpu_channels channels = ork_cpu_unit_channels(gate, unit, begin, end);
+        ork_cpu_matmul(cpu, gate, 0, &cpu->input, NULL, r->rows, channels, cpu->hidden, gate->n);
+        ork_cpu_matmul(cpu, up, 0, &cpu->input, NULL, r->rows, channels, cpu->up, up->n);
+        for (uint32_t row = 0; row < r->rows; row++) {
+            uint64_t at = (uint64_t)row * gate->n + channels.n_begin;
+            cpu->kernels->vector.silu_multiply(cpu->hidden + at, cpu->hidden + at, cpu->up + at,
+                                               channels.n_end - channels.n_begin);
+        }
+    }
+}
+
+static void compute_output(const struct swiglu_region *r, uint32_t thread, uint32_t threads)
+{
+    ork_cpu *cpu = r->cpu;
+    const struct ork_matrix *down = r->layer->down;
+    uint32_t unit = ork_cpu_unit(down), begin, end;
+    struct ork_cpu_share share = ork_cpu_share_make(cpu, 1, ork_cpu_units(down, unit), r->rows, threads);
+    while (ork_cpu_share_next(&share, thread, threads, &begin, &end)) {
+        struct ork_cpu_channels channels = ork_cpu_unit_channels(down, unit, begin, end);
+        ork_cpu_matmul(cpu, down, 0, &cpu->product, NULL, r->rows, channels, cpu->projected, down->n);
+        for (uint32_t row = 0; row < r->rows; row++) {
+            float *sum = r->x + row * r->x_stride + channels.n_begin;
+            cpu->kernels->vector.add(sum, sum, cpu->projected + (uint64_t)row * down->n + channels.n_begin,
+                                     channels.n_end - channels.n_begin);
+        }
+    }
+}
+
+static void swiglu_region(void *context, uint32_t thread, uint32_t threads)
+{
+    const struct swiglu_region *r = context;
+    ork_cpu *cpu = r->cpu;
+    ork_cpu_prepare_rows(cpu, r->x, r->x_stride, r->layer->norm, r->layer->eps, r->input_codes, thread, threads);
+    ork_pool_barrier(cpu->pool);
+    compute_hidden(r, thread, threads);
+    ork_pool_barrier(cpu->pool);
+    if (r->product_codes) {
+        ork_cpu_quantize_product(cpu, thread, threads);
+        ork_pool_barrier(cpu->pool);
+    }
+    compute_output(r, thread, threads);
+}
+
+void ork_cpu_swiglu(ork_cpu *cpu, const struct ork_cpu_swiglu *layer, float *x, uint64_t x_stride, uint32_t rows)
+{
+    struct swiglu_region region = {.cpu = cpu,
+                                   .layer = layer,
+                                   .x = x,
+                                   .x_stride = x_stride,
+                                   .rows = rows,
+                                   .input_codes = ork_cpu_wants_codes(cpu, layer->gate) ||
+                                                  ork_cpu_wants_codes(cpu, layer->up),
+                                   .product_codes = ork_cpu_wants_codes(cpu, layer->down)};
+    uint32_t k = layer->gate->k, f = layer->gate->n;
+    ork_cpu_describe(cpu, &cpu->input, cpu->normed, k, rows, k);
+    ork_cpu_describe(cpu, &cpu->product, cpu->hidden, f, rows, f);
+    ork_cpu_run(cpu, rows, swiglu_region, &region);
+}

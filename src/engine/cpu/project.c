@@ -1,0 +1,81 @@
+/* Owns projection groups: several matrices on one shared, normalised input. Must not know what the outputs mean. */
+#include "engine/cpu/engine.h"
+
+struct project_region {
+    ork_cpu *cpu;
+    const float *x;
+    uint64_t x_stride;
+    uint32_t rows;
+    const float *norm;
+    float eps;
+    const struct ork_cpu_output *outputs;
+    uint32_t output_count;
+    bool codes;
+    uint32_t units; /* of all outputs together */
+};
+
+/* A run of units of one output for all rows, then its epilogue while the results are in cache. */
+static void compute_output(const struct project_region *r, const struct ork_cpu_output *output, uint32_t unit,
+                           uint32_t begin, uint32_t end)
+{
+    ork_cpu *cpu = r->cpu;
+    const struct ork_vector_kernels *vector = &cpu->kernels->vector;
+    struct ork_cpu_channels channels = ork_cpu_unit_channels(output->w, unit, begin, end);
+    uint32_t n = channels.n_end - channels.n_begin;
+    float *y = output->add ? cpu->projected : output->y;
+    uint64_t stride = output->add ? output->w->n : output->y_stride;
+    ork_cpu_matmul(cpu, output->w, 0, &cpu->input, NULL, r->rows, channels, y, stride);
+    for (uint32_t row = 0; row < r->rows; row++) {
+        float *part = y + row * stride + channels.n_begin;
+        if (output->bias)
+            vector->add(part, part, output->bias + channels.n_begin, n);
+        if (output->add) {
+            float *sum = output->y + row * output->y_stride + channels.n_begin;
+            vector->add(sum, sum, part, n);
+        }
+    }
+}
+
+/* Units [begin, end) counted through all outputs of the group. */
+static void compute_units(const struct project_region *r, uint32_t begin, uint32_t end)
+{
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < r->output_count && first < end; i++) {
+        uint32_t unit = ork_cpu_unit(r->outputs[i].w), units = ork_cpu_units(r->outputs[i].w, unit);
+        uint32_t from = begin > first ? begin - first : 0, to = end - first < units ? end - first : units;
+        if (from < to)
+            compute_output(r, &r->outputs[i], unit, from, to);
+        first += units;
+    }
+}
+
+static void project_region(void *context, uint32_t thread, uint32_t threads)
+{
+    const struct project_region *r = context;
+    ork_cpu_prepare_rows(r->cpu, r->x, r->x_stride, r->norm, r->eps, r->codes, thread, threads);
+    ork_pool_barrier(r->cpu->pool);
+    struct ork_cpu_share share = ork_cpu_share_make(r->cpu, 0, r->units, r->rows, threads);
+    uint32_t begin, end;
+    while (ork_cpu_share_next(&share, thread, threads, &begin, &end))
+        compute_units(r, begin, end);
+}
+
+void ork_cpu_project(ork_cpu *cpu, const float *x, uint64_t x_stride, uint32_t rows, const float *norm, float eps,
+                     const struct ork_cpu_output *outputs, uint32_t output_count)
+{
+    struct project_region region = {.cpu = cpu,
+                                    .x = x,
+                                    .x_stride = x_stride,
+                                    .rows = rows,
+                                    .norm = norm,
+                                    .eps = eps,
+                                    .outputs = outputs,
+                                    .output_count = output_count};
+    uint32_t k = outputs[0].w->k;
+    ork_cpu_describe(cpu, &cpu->input, norm ? cpu->normed : x, norm ? k : x_stride, rows, k);
+    for (uint32_t i = 0; i < output_count; i++) {
+        region.codes |= ork_cpu_wants_codes(cpu, outputs[i].w);
+        region.units += ork_cpu_units(outputs[i].w, ork_cpu_unit(outputs[i].w));
+    }
+    ork_cpu_run(cpu, rows, project_region, &region);
+}
