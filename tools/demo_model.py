@@ -273,11 +273,15 @@ def _logits_at(p, tokens, position, config):
     return forward(p, tokens, config)[0][0, position]
 
 
-def generate(p, prompt_ids, count, config, temperature=0.0, top_p=1.0, seed=0, window=512, eos=2):
-    """Return `count` new ids (fewer if <|endoftext|> comes). Temperature 0 is greedy."""
+def generate(p, prompt_ids, count, config, temperature=0.0, top_p=1.0, seed=0, eos=2):
+    """Return `count` new ids (fewer if <|endoftext|> comes). Temperature 0 is greedy.
+
+    The whole text is computed anew for each token, padded to a multiple of 128 tokens so
+    that few lengths have to be compiled.
+    """
     ids, rng = list(prompt_ids), np.random.default_rng(seed)
-    for _ in range(min(count, window - len(ids))):
-        padded = np.zeros((1, window), np.int32)
+    for _ in range(count):
+        padded = np.zeros((1, -(-len(ids) // 128) * 128), np.int32)
         padded[0, :len(ids)] = ids
         logits = np.asarray(_logits_at(p, padded, len(ids) - 1, config), np.float64)
         if temperature == 0:

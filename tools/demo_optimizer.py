@@ -3,7 +3,7 @@
 Owns: one update of all parameters. Must not know: the model's forward pass, the schedule.
 Muon: K. Jordan 2024 (momentum, then the nearest semi-orthogonal matrix by a quintic
 Newton-Schulz iteration). Balancer: L. Wang et al. 2024, arXiv:2408.15664 (selection bias
-moved by the sign of the load error, no auxiliary loss).
+moved against the load error, no auxiliary loss; here in proportion, up to a bound).
 """
 
 import jax
@@ -11,7 +11,8 @@ import jax.numpy as jnp
 
 MUON_RATE, MUON_MOMENTUM, MUON_DECAY = 0.02, 0.95, 0.1
 ADAM_RATE, ADAM_BETAS, ADAM_EPSILON = 0.003, (0.9, 0.95), 1e-10
-BALANCE_RATE = 0.002
+# Routers learn slowly and the balancer moves fast, so that it stays ahead of them.
+ROUTER_RATE_SHARE, BALANCE_RATE = 0.2, 0.02
 
 
 def uses_muon(name):
@@ -85,9 +86,10 @@ def update(parameters, gradients, state, loads, moe_layers, rate_scale):
         m = first[name] = b1 * state["first"][name] + (1 - b1) * g
         v = second[name] = b2 * state["second"][name] + (1 - b2) * g * g
         m, v = m / (1 - b1 ** step), v / (1 - b2 ** step)
-        result[name] = p - rate_scale * ADAM_RATE * m / (jnp.sqrt(v) + ADAM_EPSILON)
+        rate = rate_scale * ADAM_RATE * (ROUTER_RATE_SHARE if "ffn_gate_inp" in name else 1)
+        result[name] = p - rate * m / (jnp.sqrt(v) + ADAM_EPSILON)
     for row, layer in enumerate(moe_layers):
         name = f"blk.{layer}.exp_probs_b.bias"
-        too_few = jnp.sign(loads[row].mean() - loads[row])
+        too_few = jnp.clip(1 - loads[row] / loads[row].mean(), -1, 1)
         result[name] = parameters[name] + rate_scale * BALANCE_RATE * too_few
     return result, {"first": first, "second": second, "step": step}

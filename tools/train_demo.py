@@ -28,10 +28,10 @@ import demo_optimizer
 import demo_text
 
 CONFIG = demo_model.Config()
-TOKENS_PER_STEP = 8192
+TOKENS_PER_STEP = 4096
 # (from this share of the time on, window length). Short windows are cheaper; the long ones
 # at the end make positions up to the context length familiar.
-LENGTHS = [(0.0, 256), (0.55, 512), (0.85, 1024)]
+LENGTHS = [(0.0, 256), (0.6, 512), (0.88, 1024)]
 WARM_UP = 0.02
 CAPACITY = 1.25
 Z_LOSS = 1e-4
@@ -170,7 +170,7 @@ def main():
     parser.add_argument("--dropout", type=float, default=0.0, help="dropout on what each block adds")
     parser.add_argument("--work", default="demo-work", help="folder for checkpoints and tokenizer")
     parser.add_argument("--out", default="models", help="folder for the results")
-    parser.add_argument("--evaluate-every", type=float, default=240, metavar="SECONDS")
+    parser.add_argument("--evaluate-every", type=float, default=480, metavar="SECONDS")
     parser.add_argument("--publish-only", action="store_true", help="write the results of the best checkpoint so far")
     arguments = parser.parse_args()
     os.makedirs(arguments.work, exist_ok=True)
