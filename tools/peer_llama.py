@@ -89,7 +89,8 @@ class Model:
     def tokenize(self, text, add_special, parse_special):
         """Token ids of a str or bytes."""
         data = text.encode() if isinstance(text, str) else bytes(text)
-        room = len(data) + 16
+        # A byte that is no UTF-8 becomes U+FFFD, which may take three tokens.
+        room = 3 * len(data) + 16
         out = ffi.new("llama_token[]", room)
         count = lib.llama_tokenize(self.vocab, data, len(data), out, room, add_special, parse_special)
         if count < 0:

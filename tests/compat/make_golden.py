@@ -56,6 +56,14 @@ CHAT_PROMPTS = [
     "How many days does a week have?",
     "What do bees make?",
 ]
+# For a model without a chat template, in place of the chats.
+MORE_PLAIN_PROMPTS = [
+    "ROMEO:\n",
+    "In the beginning God",
+    "First Citizen:\nBefore we proceed any further,",
+    "The LORD is my",
+    "What, ho! Who",
+]
 GREEDY_TOKENS = 48
 # Texts on which the peer's byte-level BPE ends the process (an uncaught exception for code points above U+10FFFF).
 PEER_ABORTS = {"above U+10FFFF"}
@@ -172,6 +180,8 @@ def prompts_of(model):
         yield "plain", text, model.tokenize(text, True, True)
     template = model.chat_template()
     if not template:
+        for text in MORE_PLAIN_PROMPTS:
+            yield "plain", text, model.tokenize(text, True, True)
         return
     bos = model.piece(model.bos, True).decode()
     for text in CHAT_PROMPTS:
@@ -214,7 +224,8 @@ def make_greedy(options):
         runs = [{"weights": "original", "kv": "f16", **run} for run in greedy_run(path, options.threads, "f16")]
         full = f32_version(path, options.work)
         runs += [{"weights": "f32", "kv": "f32", **run} for run in greedy_run(full, options.threads, "f32")]
-        write(f"greedy-{name}.json", {"peer": peer_llama.describe(), "model": path.name, "runs": runs}, "runs")
+        write(f"greedy-{name}.json", {"peer": peer_llama.describe(), "model": path.name,
+                                       "model_sha256": sha256(path.read_bytes()), "runs": runs}, "runs")
 
 
 def perplexity_run(path, text, options, kv):
@@ -233,7 +244,8 @@ def make_perplexity(options):
         for text in options.texts:
             runs.append({"weights": "original", **perplexity_run(path, text, options, "f16")})
             runs.append({"weights": "f32", **perplexity_run(full, text, options, "f32")})
-        write(f"perplexity-{name}.json", {"peer": peer_llama.describe(), "model": path.name, "runs": runs}, "runs")
+        write(f"perplexity-{name}.json", {"peer": peer_llama.describe(), "model": path.name,
+                                       "model_sha256": sha256(path.read_bytes()), "runs": runs}, "runs")
 
 
 def main():
