@@ -6,10 +6,11 @@
  *  - Integer kernels: for channel n, row i and activation block b of `block` inputs, acc_b = sum of code * activation
  *    code, exact in int32. Then y = 0; for b ascending: y = fmaf((float)acc_b, x_scale[i][b], y); result = y * w_scale[n].
  *    g8 has one weight scale per 32 k: with block j = k/32, acc_j exact, t_j = (float)acc_j * x_scale[block of j],
- *    lane[j % 16] = fmaf(t_j, w_scale[n][j], lane[j % 16]) for j ascending, then the lane tree.
+ *    lane[j % 16] = fmaf(t_j, w_scale[n][j], lane[j % 16]) for j ascending, then the lane tree; the last 16 blocks are
+ *    completed with terms and scales of 0.
  *  - Float dots: lane[k % 16] = fmaf(w, x, lane[k % 16]) for k ascending from 0.0f (a tail shorter than 16 is padded
  *    with zeros), then the lane tree: l[i] += l[i+8] (i<8), l[i] += l[i+4] (i<4), l[i] += l[i+2] (i<2), l[0] + l[1].
- *    Maxima and sums of vectors use the same 16 lanes and tree.
+ *    Sums of vectors use the same 16 lanes and tree.
  *  - Transcendental functions are those of kernels/vector_math.h: one polynomial, one operation order, all ISAs.
  *  - NaN and infinity may come in and must not crash or read out of bounds; their results need not be equal in bits. */
 #ifndef ORK_KERNELS_KERNELS_H
@@ -41,8 +42,8 @@ struct ork_activation {
     uint32_t blocks;            /* ceil(k_padded / block) */
     const float *f32;           /* [rows][f32_stride], the first k of each row */
     uint64_t f32_stride;        /* floats */
-    int8_t *plain;              /* [rows][k_padded], codes in -127..127, padding 0 */
-    int8_t *split;              /* [rows][k_padded] */
+    int8_t *plain;              /* [rows][k_padded], codes in -127..127, padding 0; NULL when no kernel wants it */
+    int8_t *split;              /* [rows][k_padded], or NULL */
     float *scales;              /* [rows][blocks] */
     int32_t *sums;              /* [rows][blocks], sum of codes (x86 kernels shift weights to unsigned) */
 };
@@ -74,7 +75,8 @@ struct ork_matmul_kernel {
 struct ork_vector_kernels {
     enum ork_isa isa;
     const char *name;
-    /* y = x * w / sqrt(mean(x^2) + eps); y may be x. Sum of squares in double lanes: lane[k%8] += (double)x*x, tree of 8. */
+    /* y = x * w / sqrt(mean(x^2) + eps); y may be x. Sum of squares in double lanes: lane[k%8] += (double)x*x, tree of 8;
+     * f = (float)(1 / sqrt(sum / n + eps)) in double, y = (x * f) * w. */
     void (*rms_norm)(float *y, const float *x, const float *w, uint32_t n, float eps);
     /* y[i] = a[i] + b[i]; y may be a or b. */
     void (*add)(float *y, const float *a, const float *b, uint32_t n);
@@ -86,14 +88,14 @@ struct ork_vector_kernels {
     void (*silu_multiply)(float *y, const float *gate, const float *up, uint32_t n);
     /* y[i] = 1 / (1 + exp(-x[i])); y may be x. */
     void (*sigmoid)(float *y, const float *x, uint32_t n);
-    /* In place: x[i] = exp(scale*x[i] - max of scale*x) / sum. */
+    /* In place: e[i] = exp(scale*x[i] - max of scale*x), each step rounded; x[i] = e[i] * (1 / sum of e). */
     void (*softmax)(float *x, uint32_t n, float scale);
     /* Quantizes one row: per block, scale = absmax / 127 (0 for a zero block), code = nearest even of x / scale (computed
-     * as x * (127 / absmax) in float), clamped to +-127. NaN gives code 0, infinity +-127 with scale FLT_MAX/127. Writes
-     * row `row` of *x from x->f32. */
+     * as x * min(127 / absmax, FLT_MAX) in float), clamped to +-127. NaN gives code 0, infinity +-127 with scale FLT_MAX/127.
+     * Writes row `row` of *x from x->f32: scales, sums, and those of plain and split that are not NULL. */
     void (*quantize)(struct ork_activation *x, uint32_t row);
     /* Rotates the first 2*pairs of x in place: adjacent pairs (2i, 2i+1), or halves (i, i+pairs). cosine, sine: [pairs].
-     * y0 = x0*c - x1*s, y1 = x0*s + x1*c, each product rounded, then one add. */
+     * y0 = x0*c - x1*s, y1 = x0*s + x1*c, each product rounded, then one add. cosine, sine: not within x. */
     void (*rope_adjacent)(float *x, const float *cosine, const float *sine, uint32_t pairs);
     void (*rope_halves)(float *x, const float *cosine, const float *sine, uint32_t pairs);
     /* scores[t] = float dot of q and row t of keys (f16 or f32), rows `stride` elements apart. */

@@ -1,0 +1,40 @@
+/* What the instruction set files of this room offer to its table. Each installs its rows over those that are there
+ * already; that the machine can run them is for the caller to know. */
+#ifndef ORK_KERNELS_ISA_H
+#define ORK_KERNELS_ISA_H
+
+#include "kernels/kernels.h"
+
+void ork_kernels_install_scalar(struct ork_kernels *kernels);
+void ork_kernels_install_avx2(struct ork_kernels *kernels);
+void ork_kernels_install_avx512(struct ork_kernels *kernels);
+void ork_kernels_install_neon(struct ork_kernels *kernels);
+
+void ork_matmul_g8_scalar(const struct ork_matmul_args *args);
+void ork_matmul_i8_scalar(const struct ork_matmul_args *args);
+void ork_matmul_i4_scalar(const struct ork_matmul_args *args);
+void ork_matmul_nf4_scalar(const struct ork_matmul_args *args);
+void ork_matmul_g8_avx2(const struct ork_matmul_args *args);
+void ork_matmul_i8_avx2(const struct ork_matmul_args *args);
+void ork_matmul_i4_avx2(const struct ork_matmul_args *args);
+void ork_matmul_nf4_avx2(const struct ork_matmul_args *args);
+void ork_matmul_g8_avx512(const struct ork_matmul_args *args);
+void ork_matmul_i8_avx512(const struct ork_matmul_args *args);
+void ork_matmul_i4_avx512(const struct ork_matmul_args *args);
+void ork_matmul_nf4_avx512(const struct ork_matmul_args *args);
+void ork_matmul_g8_neon(const struct ork_matmul_args *args);
+void ork_matmul_i8_neon(const struct ork_matmul_args *args);
+void ork_matmul_i4_neon(const struct ork_matmul_args *args);
+void ork_matmul_nf4_neon(const struct ork_matmul_args *args);
+
+/* Fills one matmul row of the table. */
+#define ORK_MATMUL_ROW(kernels, row_tier, row_layout, row_activation, rows, row_isa, function, row_name)               \
+    ((kernels)->matmul[row_tier] = (struct ork_matmul_kernel){.tier = (row_tier),                                      \
+                                                              .layout = (row_layout),                                  \
+                                                              .activation = (row_activation),                          \
+                                                              .m_tile = (rows),                                        \
+                                                              .isa = (row_isa),                                        \
+                                                              .run = (function),                                       \
+                                                              .name = (row_name)})
+
+#endif

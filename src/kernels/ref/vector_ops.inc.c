@@ -1,0 +1,294 @@
+/* The vector functions of the kernel table, written once over v16 and compiled once per instruction set. The including
+ * file chooses the instruction set (see kernels/vector.h) and names it in ORK_KERNEL. Knows rows of floats only.
+ *
+ * VECTOR_BLOCKS(i, n) walks whole groups of 16; what is left is one partial group of n % 16 lanes. */
+#include <math.h>
+
+#include "kernels/kernels.h"
+#include "kernels/vector_math.h"
+
+#define VECTOR_BLOCKS(i, n) for (; (i) + 16 <= (n); (i) += 16)
+
+static void ORK_KERNEL(rms_norm)(float *y, const float *x, const float *w, uint32_t n, float eps)
+{
+    v8d squares = v8d_zero();
+    uint32_t i = 0;
+    VECTOR_BLOCKS(i, n)
+        squares = v8d_add_squares(squares, v16_load(x + i));
+    if (i < n)
+        squares = v8d_add_squares(squares, v16_load_partial(x + i, n - i));
+    v16 factor = v16_set1((float)(1.0 / sqrt(v8d_sum(squares) / (double)n + (double)eps)));
+    i = 0;
+    VECTOR_BLOCKS(i, n)
+        v16_store(y + i, v16_multiply(v16_multiply(v16_load(x + i), factor), v16_load(w + i)));
+    if (i < n) {
+        v16 scaled = v16_multiply(v16_load_partial(x + i, n - i), factor);
+        v16_store_partial(y + i, v16_multiply(scaled, v16_load_partial(w + i, n - i)), n - i);
+    }
+}
+
+static void ORK_KERNEL(add)(float *y, const float *a, const float *b, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = a[i] + b[i];
+}
+
+static void ORK_KERNEL(multiply)(float *y, const float *a, const float *b, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = a[i] * b[i];
+}
+
+static void ORK_KERNEL(axpy)(float *y, const float *x, float a, uint32_t n)
+{
+    const v16 factor = v16_set1(a);
+    uint32_t i = 0;
+    VECTOR_BLOCKS(i, n)
+        v16_store(y + i, v16_fma(factor, v16_load(x + i), v16_load(y + i)));
+    if (i < n) {
+        v16 sum = v16_fma(factor, v16_load_partial(x + i, n - i), v16_load_partial(y + i, n - i));
+        v16_store_partial(y + i, sum, n - i);
+    }
+}
+
+static void ORK_KERNEL(silu_multiply)(float *y, const float *gate, const float *up, uint32_t n)
+{
+    uint32_t i = 0;
+    VECTOR_BLOCKS(i, n)
+        v16_store(y + i, v16_multiply(v16_silu(v16_load(gate + i)), v16_load(up + i)));
+    if (i < n) {
+        v16 silu = v16_silu(v16_load_partial(gate + i, n - i));
+        v16_store_partial(y + i, v16_multiply(silu, v16_load_partial(up + i, n - i)), n - i);
+    }
+}
+
+static void ORK_KERNEL(sigmoid)(float *y, const float *x, uint32_t n)
+{
+    uint32_t i = 0;
+    VECTOR_BLOCKS(i, n)
+        v16_store(y + i, v16_sigmoid(v16_load(x + i)));
+    if (i < n)
+        v16_store_partial(y + i, v16_sigmoid(v16_load_partial(x + i, n - i)), n - i);
+}
+
+static void ORK_KERNEL(softmax)(float *x, uint32_t n, float scale)
+{
+    const v16 factor = v16_set1(scale);
+    v16 top = v16_set1(-INFINITY);
+    uint32_t i = 0;
+    VECTOR_BLOCKS(i, n)
+        top = v16_max(v16_multiply(v16_load(x + i), factor), top);
+    float maximum = v16_maximum(top);
+    for (; i < n; i++)
+        maximum = x[i] * scale > maximum ? x[i] * scale : maximum;
+    const v16 shift = v16_set1(maximum);
+    v16 sum = v16_zero();
+    i = 0;
+    VECTOR_BLOCKS(i, n)
+    {
+        v16 e = v16_exp(v16_subtract(v16_multiply(v16_load(x + i), factor), shift));
+        v16_store(x + i, e);
+        sum = v16_add(sum, e);
+    }
+    if (i < n) {
+        v16 e = v16_exp(v16_subtract(v16_multiply(v16_load_partial(x + i, n - i), factor), shift));
+        v16_store_partial(x + i, e, n - i);
+        sum = v16_add(sum, v16_load_partial(x + i, n - i)); /* lanes past the end count as 0 */
+    }
+    const v16 inverse = v16_set1(1.0f / v16_sum(sum));
+    i = 0;
+    VECTOR_BLOCKS(i, n)
+        v16_store(x + i, v16_multiply(v16_load(x + i), inverse));
+    if (i < n)
+        v16_store_partial(x + i, v16_multiply(v16_load_partial(x + i, n - i), inverse), n - i);
+}
+
+/* Largest finite magnitude of n <= 16 * any floats; NaN is skipped, infinity counts as FLT_MAX. */
+static float ORK_KERNEL(absolute_maximum)(const float *x, uint32_t n)
+{
+    v16 top = v16_zero();
+    uint32_t i = 0;
+    VECTOR_BLOCKS(i, n)
+        top = v16_max(v16_absolute(v16_load(x + i)), top);
+    if (i < n)
+        top = v16_max(v16_absolute(v16_load_partial(x + i, n - i)), top);
+    float maximum = v16_maximum(top);
+    return maximum > 0x1.fffffep127f ? 0x1.fffffep127f : maximum;
+}
+
+/* Codes of `padded` inputs, a multiple of 32, of which the first n are read and the rest are 0. Returns their sum. */
+static int32_t ORK_KERNEL(quantize_codes)(int8_t *codes, const float *x, uint32_t n, uint32_t padded, float inverse)
+{
+    const v16 factor = v16_set1(inverse), low = v16_set1(-127.0f), high = v16_set1(127.0f);
+    for (uint32_t i = 0; i < padded; i += 16) {
+        v16 v = v16_zero();
+        if (i + 16 <= n)
+            v = v16_load(x + i);
+        else if (i < n)
+            v = v16_load_partial(x + i, n - i);
+        v = v16_min(high, v16_max(low, v16_multiply(v, factor)));
+        v16_store_i8(codes + i, v);
+    }
+    int32_t sum = 0;
+    for (uint32_t i = 0; i < padded; i++)
+        sum += codes[i];
+    return sum;
+}
+
+static void ORK_KERNEL(quantize)(struct ork_activation *x, uint32_t row)
+{
+    const float *input = x->f32 + row * x->f32_stride;
+    int8_t *split = x->split ? x->split + (uint64_t)row * x->k_padded : NULL;
+    for (uint32_t block = 0; block < x->blocks; block++) {
+        uint32_t begin = block * x->block;
+        uint32_t padded = x->k_padded - begin < x->block ? x->k_padded - begin : x->block;
+        uint32_t n = begin >= x->k ? 0 : x->k - begin < padded ? x->k - begin : padded;
+        uint64_t slot = (uint64_t)row * x->blocks + block;
+        float maximum = ORK_KERNEL(absolute_maximum)(input + begin, n);
+        /* Below 127 / FLT_MAX the quotient would be infinite and 0 times it NaN; the bound keeps codes right to within
+         * the size of such inputs. */
+        float inverse = maximum > 0.0f ? 127.0f / maximum : 0.0f;
+        inverse = inverse > 0x1.fffffep127f ? 0x1.fffffep127f : inverse;
+        x->scales[slot] = maximum / 127.0f;
+        int8_t codes[32];
+        int32_t sum = 0;
+        for (uint32_t i = 0; i < padded; i += 32) {
+            int8_t *plain = x->plain ? x->plain + (uint64_t)row * x->k_padded + begin + i : codes;
+            uint32_t left = i < n ? (n - i < 32 ? n - i : 32) : 0;
+            sum += ORK_KERNEL(quantize_codes)(plain, input + begin + i, left, 32, inverse);
+            for (uint32_t j = 0; split && j < 16; j++) {
+                split[begin + i + j] = plain[2 * j];
+                split[begin + i + 16 + j] = plain[2 * j + 1];
+            }
+        }
+        x->sums[slot] = sum;
+    }
+}
+
+static void ORK_KERNEL(rope_adjacent)(float *x, const float *cosine, const float *sine, uint32_t pairs)
+{
+    for (uint32_t i = 0; i < pairs; i++) {
+        float a = x[2 * i], b = x[2 * i + 1];
+        x[2 * i] = a * cosine[i] - b * sine[i];
+        x[2 * i + 1] = a * sine[i] + b * cosine[i];
+    }
+}
+
+static void ORK_KERNEL(rope_halves)(float *x, const float *cosine, const float *sine, uint32_t pairs)
+{
+    for (uint32_t i = 0; i < pairs; i++) {
+        float a = x[i], b = x[i + pairs];
+        x[i] = a * cosine[i] - b * sine[i];
+        x[i + pairs] = a * sine[i] + b * cosine[i];
+    }
+}
+
+/* One row of keys at a time for every element type; four rows together hide the latency of the additions. */
+#define SCORES(name, type, load, load_partial)                                                                         \
+    static void ORK_KERNEL(name)(float *scores, const float *q, const type *keys, uint64_t stride, uint32_t rows,      \
+                                 uint32_t n)                                                                           \
+    {                                                                                                                  \
+        for (uint32_t t = 0; t < rows; t += 4) {                                                                       \
+            uint32_t count = rows - t < 4 ? rows - t : 4;                                                              \
+            const type *key[4];                                                                                        \
+            v16 lanes[4];                                                                                              \
+            for (uint32_t j = 0; j < 4; j++) {                                                                         \
+                key[j] = keys + (uint64_t)(t + (j < count ? j : 0)) * stride;                                          \
+                lanes[j] = v16_zero();                                                                                 \
+            }                                                                                                          \
+            uint32_t i = 0;                                                                                            \
+            VECTOR_BLOCKS(i, n)                                                                                        \
+            {                                                                                                          \
+                v16 input = v16_load(q + i);                                                                           \
+                for (uint32_t j = 0; j < 4; j++)                                                                       \
+                    lanes[j] = v16_fma(load(key[j] + i), input, lanes[j]);                                             \
+            }                                                                                                          \
+            if (i < n) {                                                                                               \
+                v16 input = v16_load_partial(q + i, n - i);                                                            \
+                for (uint32_t j = 0; j < 4; j++)                                                                       \
+                    lanes[j] = v16_fma(load_partial(key[j] + i, n - i), input, lanes[j]);                              \
+            }                                                                                                          \
+            for (uint32_t j = 0; j < count; j++)                                                                       \
+                scores[t + j] = v16_sum(lanes[j]);                                                                     \
+        }                                                                                                              \
+    }
+SCORES(scores_f16, uint16_t, v16_load_f16, v16_load_f16_partial)
+SCORES(scores_f32, float, v16_load, v16_load_partial)
+
+/* Two groups of 16 outputs at a time, each over all rows, so that sums stay in registers. */
+#define WEIGHTED_SUM(name, type, load, load_partial)                                                                   \
+    static void ORK_KERNEL(name)(float *y, const float *p, const type *values, uint64_t stride, uint32_t rows,         \
+                                 uint32_t n)                                                                           \
+    {                                                                                                                  \
+        uint32_t i = 0;                                                                                                \
+        for (; i + 32 <= n; i += 32) {                                                                                 \
+            v16 sum[2] = {v16_zero(), v16_zero()};                                                                     \
+            for (uint32_t t = 0; t < rows; t++) {                                                                      \
+                const type *value = values + t * stride + i;                                                           \
+                sum[0] = v16_fma(v16_set1(p[t]), load(value), sum[0]);                                                 \
+                sum[1] = v16_fma(v16_set1(p[t]), load(value + 16), sum[1]);                                            \
+            }                                                                                                          \
+            v16_store(y + i, sum[0]);                                                                                  \
+            v16_store(y + i + 16, sum[1]);                                                                             \
+        }                                                                                                              \
+        for (; i < n; i += 16) {                                                                                       \
+            uint32_t left = n - i < 16 ? n - i : 16;                                                                   \
+            v16 sum = v16_zero();                                                                                      \
+            for (uint32_t t = 0; t < rows; t++) {                                                                      \
+                const type *value = values + t * stride + i;                                                           \
+                sum = v16_fma(v16_set1(p[t]), left == 16 ? load(value) : load_partial(value, left), sum);              \
+            }                                                                                                          \
+            if (left == 16)                                                                                            \
+                v16_store(y + i, sum);                                                                                 \
+            else                                                                                                       \
+                v16_store_partial(y + i, sum, left);                                                                   \
+        }                                                                                                              \
+    }
+WEIGHTED_SUM(weighted_sum_f16, uint16_t, v16_load_f16, v16_load_f16_partial)
+WEIGHTED_SUM(weighted_sum_f32, float, v16_load, v16_load_partial)
+
+static void ORK_KERNEL(f32_to_f16)(uint16_t *y, const float *x, uint32_t n)
+{
+    uint32_t i = 0;
+    VECTOR_BLOCKS(i, n)
+        v16_store_f16(y + i, v16_load(x + i));
+    if (i < n) {
+        uint16_t lanes[16];
+        v16_store_f16(lanes, v16_load_partial(x + i, n - i));
+        memcpy(y + i, lanes, (n - i) * sizeof(uint16_t));
+    }
+}
+
+static void ORK_KERNEL(short_conv)(float *y, const float *w, const float *const *u, uint32_t taps, uint32_t n)
+{
+    for (uint32_t c = 0; c < n; c += 16) {
+        uint32_t left = n - c < 16 ? n - c : 16;
+        v16 sum = v16_zero();
+        for (uint32_t i = 0; i < taps; i++) {
+            float weights[16] = {0};
+            for (uint32_t j = 0; j < left; j++)
+                weights[j] = w[(uint64_t)(c + j) * taps + i];
+            v16 input = left == 16 ? v16_load(u[i] + c) : v16_load_partial(u[i] + c, left);
+            sum = v16_fma(v16_load(weights), input, sum);
+        }
+        if (left == 16)
+            v16_store(y + c, sum);
+        else
+            v16_store_partial(y + c, sum, left);
+    }
+}
+
+#undef SCORES
+#undef WEIGHTED_SUM
+#undef VECTOR_BLOCKS
+
+#define ORK_VECTOR_TABLE(isa_number, isa_name)                                                                         \
+    {                                                                                                                  \
+        .isa = isa_number, .name = "vector_" isa_name, .rms_norm = ORK_KERNEL(rms_norm), .add = ORK_KERNEL(add),       \
+        .multiply = ORK_KERNEL(multiply), .axpy = ORK_KERNEL(axpy), .silu_multiply = ORK_KERNEL(silu_multiply),        \
+        .sigmoid = ORK_KERNEL(sigmoid), .softmax = ORK_KERNEL(softmax), .quantize = ORK_KERNEL(quantize),              \
+        .rope_adjacent = ORK_KERNEL(rope_adjacent), .rope_halves = ORK_KERNEL(rope_halves),                            \
+        .scores_f16 = ORK_KERNEL(scores_f16), .scores_f32 = ORK_KERNEL(scores_f32),                                    \
+        .weighted_sum_f16 = ORK_KERNEL(weighted_sum_f16), .weighted_sum_f32 = ORK_KERNEL(weighted_sum_f32),            \
+        .f32_to_f16 = ORK_KERNEL(f32_to_f16), .short_conv = ORK_KERNEL(short_conv)                                     \
+    }

@@ -1,0 +1,155 @@
+/* v16 as one zmm register. See kernels/vector.h. */
+#ifndef ORK_KERNELS_X86_VECTOR_AVX512_H
+#define ORK_KERNELS_X86_VECTOR_AVX512_H
+
+#include <immintrin.h>
+
+typedef __m512 v16;
+
+V16_INLINE v16 v16_set1(float a)
+{
+    return _mm512_set1_ps(a);
+}
+
+V16_INLINE v16 v16_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+
+V16_INLINE void v16_store(float *p, v16 a)
+{
+    _mm512_storeu_ps(p, a);
+}
+
+#define V16_HAS_PARTIAL
+V16_INLINE v16 v16_load_partial(const float *p, uint32_t count)
+{
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1u), p);
+}
+
+V16_INLINE void v16_store_partial(float *p, v16 a, uint32_t count)
+{
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << count) - 1u), a);
+}
+
+V16_INLINE v16 v16_add(v16 a, v16 b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+V16_INLINE v16 v16_subtract(v16 a, v16 b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+V16_INLINE v16 v16_multiply(v16 a, v16 b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+V16_INLINE v16 v16_divide(v16 a, v16 b)
+{
+    return _mm512_div_ps(a, b);
+}
+
+/* a * b + c, rounded once. */
+V16_INLINE v16 v16_fma(v16 a, v16 b, v16 c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+/* a > b ? a : b, so that a NaN in a is dropped and one in b is kept. */
+V16_INLINE v16 v16_max(v16 a, v16 b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+/* a < b ? a : b */
+V16_INLINE v16 v16_min(v16 a, v16 b)
+{
+    return _mm512_min_ps(a, b);
+}
+
+V16_INLINE v16 v16_absolute(v16 a)
+{
+    return _mm512_abs_ps(a);
+}
+
+V16_INLINE v16 v16_from_i32(const int32_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_loadu_si512(p));
+}
+
+V16_INLINE v16 v16_load_f16(const uint16_t *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+
+V16_INLINE void v16_store_f16(uint16_t *p, v16 a)
+{
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+}
+
+V16_INLINE v16 v16_load_bf16(const uint16_t *p)
+{
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+/* Nearest even; lanes must lie in -128..127 or be NaN, which gives 0. */
+V16_INLINE void v16_store_i8(int8_t *p, v16 a)
+{
+    __mmask16 number = _mm512_cmp_ps_mask(a, a, _CMP_ORD_Q);
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_maskz_cvtps_epi32(number, a)));
+}
+
+/* a * 2^n for n in -252..254, given as n + V16_ROUND_MAGIC, in two steps so that the result may be subnormal. */
+V16_INLINE v16 v16_scale_by_power(v16 a, v16 shifted)
+{
+    const __m512i bias = _mm512_set1_epi32(127);
+    __m512i n = _mm512_sub_epi32(_mm512_castps_si512(shifted), _mm512_set1_epi32(0x4B400000));
+    __m512i half = _mm512_srai_epi32(n, 1), rest = _mm512_sub_epi32(n, half);
+    a = _mm512_mul_ps(a, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(half, bias), 23)));
+    return _mm512_mul_ps(a, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(rest, bias), 23)));
+}
+
+/* The lane tree of the numerics contract. */
+V16_INLINE float v16_sum(v16 a)
+{
+    __m256 b = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
+    c = _mm_add_ps(c, _mm_movehl_ps(c, c));
+    return _mm_cvtss_f32(_mm_add_ss(c, _mm_shuffle_ps(c, c, 1)));
+}
+
+V16_INLINE float v16_maximum(v16 a)
+{
+    __m256 b = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 c = _mm_max_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
+    c = _mm_max_ps(c, _mm_movehl_ps(c, c));
+    return _mm_cvtss_f32(_mm_max_ss(c, _mm_shuffle_ps(c, c, 1)));
+}
+
+/* Eight double lanes: acc[i % 8] += (double)x[i]^2 for the 16 lanes in order; for sums of squares. */
+typedef __m512d v8d;
+
+V16_INLINE v8d v8d_zero(void)
+{
+    return _mm512_setzero_pd();
+}
+
+V16_INLINE v8d v8d_add_squares(v8d acc, v16 x)
+{
+    __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(x));
+    __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1));
+    return _mm512_fmadd_pd(high, high, _mm512_fmadd_pd(low, low, acc)); /* squares of floats are exact in double */
+}
+
+V16_INLINE double v8d_sum(v8d a)
+{
+    __m256d b = _mm256_add_pd(_mm512_castpd512_pd256(a), _mm512_extractf64x4_pd(a, 1));
+    __m128d c = _mm_add_pd(_mm256_castpd256_pd128(b), _mm256_extractf128_pd(b, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(c, _mm_unpackhi_pd(c, c)));
+}
+
+#endif
