@@ -176,6 +176,9 @@ ORK_API const ork_card *ork_model_card(const ork_model *model);
 /* How the weights were really loaded, and bytes held for them. */
 ORK_API ork_load_mode ork_model_load_mode(const ork_model *model, uint64_t *weight_bytes);
 
+/* What the user should know of this model: a guess that had to be made, tensors that are not used. NULL past the last. */
+ORK_API const char *ork_model_warning(const ork_model *model, size_t index);
+
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
 typedef int32_t ork_token;

@@ -1,0 +1,90 @@
+/* Owns the memory of KV caches and convolution states; must not know how tokens map to it. */
+#include "model/state.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t element_bytes(bool f32)
+{
+    return f32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+uint64_t ork_state_bytes_per_position(const struct ork_model *model, bool keys_f32, bool values_f32)
+{
+    uint64_t heads = 0;
+    for (uint32_t i = 0; i < model->hp.layers; i++)
+        heads += model->hp.heads_kv[i];
+    return heads * model->hp.head_size * (element_bytes(keys_f32) + element_bytes(values_f32));
+}
+
+/* Bytes of the keys (or values) of one layer. */
+static uint64_t plane_bytes(const struct ork_state *state, uint32_t layer, bool f32)
+{
+    const struct ork_hyperparameters *hp = &state->model->hp;
+    return ork_round_up((uint64_t)hp->heads_kv[layer] * hp->head_size * state->context * element_bytes(f32), 64);
+}
+
+ork_status ork_state_create(const struct ork_model *model, uint32_t context, bool keys_f32, bool values_f32,
+                            struct ork_state *state, ork_error *error)
+{
+    const struct ork_hyperparameters *hp = &model->hp;
+    *state = (struct ork_state){.model = model, .context = context, .keys_f32 = keys_f32, .values_f32 = values_f32};
+    uint64_t conv_floats = hp->conv_taps ? (uint64_t)(hp->conv_taps - 1) * hp->embedding : 0;
+    for (uint32_t i = 0; i < hp->layers; i++) {
+        state->cache_bytes += plane_bytes(state, i, keys_f32) + plane_bytes(state, i, values_f32);
+        if (!hp->heads_kv[i])
+            state->recurrent_floats += conv_floats;
+    }
+    state->layers = calloc(hp->layers, sizeof *state->layers);
+    state->cache = ork_pages_allocate(state->cache_bytes);
+    state->recurrent = calloc(state->recurrent_floats + 1, sizeof *state->recurrent);
+    if (!state->layers || !state->cache || !state->recurrent) {
+        uint64_t bytes = state->cache_bytes + state->recurrent_floats * sizeof(float);
+        ork_state_destroy(state);
+        return ork_error_no_memory(error, "session state", bytes);
+    }
+    uint8_t *cache = state->cache;
+    float *recurrent = state->recurrent;
+    for (uint32_t i = 0; i < hp->layers; i++) {
+        struct ork_layer_state *layer = &state->layers[i];
+        if (hp->heads_kv[i]) {
+            layer->keys = cache;
+            layer->values = cache + plane_bytes(state, i, keys_f32);
+            cache += plane_bytes(state, i, keys_f32) + plane_bytes(state, i, values_f32);
+        } else {
+            layer->conv = recurrent;
+            recurrent += conv_floats;
+        }
+    }
+    return ORK_OK;
+}
+
+void ork_state_destroy(struct ork_state *state)
+{
+    ork_pages_free(state->cache, state->cache_bytes);
+    free(state->layers);
+    free(state->recurrent);
+    *state = (struct ork_state){0};
+}
+
+static void copy_plane(const struct ork_state *to, void *target, const struct ork_state *from, const void *source,
+                       uint32_t layer, bool f32, uint32_t count)
+{
+    const struct ork_hyperparameters *hp = &to->model->hp;
+    uint64_t row = hp->head_size * element_bytes(f32);
+    for (uint32_t head = 0; head < hp->heads_kv[layer]; head++)
+        memcpy((uint8_t *)target + (uint64_t)head * to->context * row,
+               (const uint8_t *)source + (uint64_t)head * from->context * row, count * row);
+}
+
+void ork_state_copy_cache(struct ork_state *to, const struct ork_state *from, uint32_t count)
+{
+    for (uint32_t i = 0; i < to->model->hp.layers; i++) {
+        copy_plane(to, to->layers[i].keys, from, from->layers[i].keys, i, to->keys_f32, count);
+        copy_plane(to, to->layers[i].values, from, from->layers[i].values, i, to->values_f32, count);
+    }
+}
