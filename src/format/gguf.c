@@ -51,7 +51,7 @@ static ork_status parse_header(struct gguf_part *part, struct ork_cursor *cursor
     /* Counts are checked against the bytes that could hold them before anything is allocated. */
     if (tensor_count > ORK_GGUF_TENSORS_MAX || tensor_count > ork_cursor_left(cursor) / GGUF_TENSOR_BYTES_MIN)
         return ork_error_set(error, ORK_BAD_FILE, part->path, 8,
-                             "%llu tensors cannot fit in the %llu bytes left (limit %llu)",
+                             "tensor count %llu does not fit in the %llu bytes left (limit %llu)",
                              (unsigned long long)tensor_count, (unsigned long long)ork_cursor_left(cursor),
                              (unsigned long long)ORK_GGUF_TENSORS_MAX);
     part->tensor_count = tensor_count;
@@ -246,7 +246,8 @@ static ork_status place_tensors(struct gguf_part *part, ork_error *error)
                                  "tensor '%s': offset %llu and size %llu are too large", tensor->name,
                                  (unsigned long long)tensor->offset_bytes, (unsigned long long)tensor->size_bytes);
         if (end > part->size_bytes)
-            return ork_error_set(error, ORK_BAD_FILE, part->path, (int64_t)(begin > INT64_MAX ? INT64_MAX : begin),
+            return ork_error_set(error, ORK_BAD_FILE, part->path,
+                                 (int64_t)(begin < part->size_bytes ? begin : part->size_bytes),
                                  "tensor '%s' needs bytes %llu to %llu, but the file ends at %llu: cut off, or a "
                                  "download not finished",
                                  tensor->name, (unsigned long long)begin, (unsigned long long)end,
@@ -271,7 +272,7 @@ ork_status ork_gguf_parse_part(struct ork_gguf *gguf, uint32_t index, ork_error 
         return status;
     if (part->tensor_count > ork_cursor_left(&cursor) / GGUF_TENSOR_BYTES_MIN)
         return ork_error_set(error, ORK_BAD_FILE, part->path, (int64_t)cursor.position,
-                             "%zu tensors cannot fit in the %llu bytes left", part->tensor_count,
+                             "tensor count %zu does not fit in the %llu bytes left", part->tensor_count,
                              (unsigned long long)ork_cursor_left(&cursor));
     part->tensors = ork_arena_array(&gguf->arena, part->tensor_count, sizeof part->tensors[0]);
     if (!part->tensors)

@@ -218,11 +218,11 @@ ork_status ork_meta_parse(struct ork_cursor *cursor, uint64_t count, const char 
     uint64_t left = ork_cursor_left(cursor);
     if (count > ORK_META_PAIRS_MAX)
         return ork_error_set(error, ORK_BAD_FILE, where, (int64_t)cursor->position,
-                             "%llu metadata pairs are more than the limit of %llu", (unsigned long long)count,
+                             "metadata pair count %llu is more than the limit of %llu", (unsigned long long)count,
                              (unsigned long long)ORK_META_PAIRS_MAX);
     if (count > left / PAIR_BYTES_MIN)
         return ork_error_set(error, ORK_BAD_FILE, where, (int64_t)cursor->position,
-                             "%llu metadata pairs cannot fit in the %llu bytes left", (unsigned long long)count,
+                             "metadata pair count %llu does not fit in the %llu bytes left", (unsigned long long)count,
                              (unsigned long long)left);
     struct ork_meta *meta = calloc(1, sizeof *meta);
     if (!meta)
