@@ -132,6 +132,7 @@ typedef struct ork_pack_report {
     double bits_per_weight;
     double seconds;
     double mean_relative_error; /* over quantized weights, RMS */
+    size_t neutral_importance_count; /* matrices (experts counted singly) that the importance matrix says nothing of */
 } ork_pack_report;
 
 /* Packs a GGUF (first part of a split one) into an orkpack. Writes to a temporary file beside the output, resumes an

@@ -69,6 +69,10 @@ ork_status ork_orkpack_verify_plane(const ork_orkpack *pack, const struct ork_or
 
 typedef struct ork_orkpack_writer ork_orkpack_writer;
 
+/* File size of a pack with this content; 0 when it would be larger than the format allows. */
+uint64_t ork_orkpack_planned_size_bytes(const struct ork_buffer *metadata, const struct ork_orkpack_tensor *tensors,
+                                        size_t tensor_count);
+
 /* Starts `path`.partial with its journal. tensors: names, tiers, layouts, dimensions and plane sizes filled in by the
  * plan; the writer lays the planes out (sets offsets) and copies the array. plan_hash names source and plan: when a
  * journal with the same hash exists, its finished tensors are kept (*resumed_count). Refuses an existing `path` unless
@@ -78,6 +82,8 @@ ork_status ork_orkpack_writer_create(const char *path, bool overwrite, const str
                                      size_t tensor_count, uint64_t plan_hash, ork_orkpack_writer **writer,
                                      size_t *resumed_count, ork_error *error);
 bool ork_orkpack_writer_is_done(const ork_orkpack_writer *writer, size_t index);
+/* What put, or the journal, said of a finished tensor. */
+float ork_orkpack_writer_relative_error(const ork_orkpack_writer *writer, size_t index);
 /* Writes all planes of tensor `index` (planes[kind] has the size of the plan, NULL where the size is 0), records
  * checksums and the error figure, appends to the journal. Any order, one thread. */
 ork_status ork_orkpack_writer_put(ork_orkpack_writer *writer, size_t index, const uint8_t *const planes[ORK_PLANE_COUNT],

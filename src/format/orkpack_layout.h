@@ -34,4 +34,7 @@ struct orkpack_header {
     uint64_t planes_offset;
 };
 
+/* Non-empty, NUL-terminated, zero behind, and without control characters, because names are printed. */
+bool orkpack_name_is_valid(const char name[ORK_ORKPACK_NAME_MAX + 1]);
+
 #endif

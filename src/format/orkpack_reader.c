@@ -173,17 +173,16 @@ static ork_status read_metadata(ork_orkpack *pack, ork_error *error)
 
 /* ---- index ---- */
 
-/* Names are printed by those who list tensors, so no control characters. */
-static bool name_is_valid(const char *name, size_t capacity)
+bool orkpack_name_is_valid(const char name[ORK_ORKPACK_NAME_MAX + 1])
 {
-    size_t length = strnlen(name, capacity);
+    size_t length = strnlen(name, ORK_ORKPACK_NAME_MAX + 1);
 
-    if (length == 0 || length == capacity)
+    if (length == 0 || length > ORK_ORKPACK_NAME_MAX)
         return false;
     for (size_t i = 0; i < length; i++)
         if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
             return false;
-    return all_zero((const uint8_t *)name + length, capacity - length);
+    return all_zero((const uint8_t *)name + length, ORK_ORKPACK_NAME_MAX + 1 - length);
 }
 
 static bool read_entry_fields(struct ork_cursor *cursor, struct ork_orkpack_tensor *tensor)
@@ -265,7 +264,7 @@ static ork_status read_entry(ork_orkpack *pack, uint64_t index, ork_error *error
 
     if (!read_entry_fields(&cursor, tensor))
         return ork_error_set(error, ORK_BAD_FILE, pack->path, (int64_t)offset, "truncated index");
-    if (!name_is_valid(tensor->name, sizeof(tensor->name)))
+    if (!orkpack_name_is_valid(tensor->name))
         return ork_error_set(error, ORK_BAD_FILE, pack->path, (int64_t)offset,
                              "name of tensor %llu is empty, unterminated or holds control characters",
                              (unsigned long long)index);

@@ -105,37 +105,46 @@ static void encode_front(const struct ork_orkpack_writer *writer, struct ork_buf
 
 /* ---- plan of the file ---- */
 
-static bool lay_out(struct ork_orkpack_writer *writer, uint64_t metadata_count, uint64_t tensor_count)
+/* Fills the header, and the plane offsets of placed (a copy of tensors, or NULL). */
+static bool lay_out(uint64_t metadata_bytes, uint64_t metadata_count, const struct ork_orkpack_tensor *tensors,
+                    uint64_t tensor_count, struct orkpack_header *header, struct ork_orkpack_tensor *placed)
 {
-    struct orkpack_header *header = &writer->header;
     uint64_t end;
 
     *header = (struct orkpack_header){
         .version = ORK_ORKPACK_VERSION,
         .header_bytes = ORKPACK_HEADER_BYTES,
         .metadata_offset = ORKPACK_HEADER_BYTES,
-        .metadata_size_bytes = writer->metadata.size_bytes,
+        .metadata_size_bytes = metadata_bytes,
         .metadata_count = metadata_count,
         .tensor_count = tensor_count,
         .index_size_bytes = tensor_count * ORKPACK_ENTRY_BYTES,
     };
-    if (tensor_count > ORKPACK_TENSORS_MAX || writer->metadata.size_bytes > ORKPACK_FRONT_BYTES_MAX / 2)
+    if (tensor_count > ORKPACK_TENSORS_MAX || metadata_bytes > ORKPACK_FRONT_BYTES_MAX / 2)
         return false;
-    header->index_offset =
-        ork_round_up(ORKPACK_HEADER_BYTES + header->metadata_size_bytes, ORKPACK_INDEX_ALIGNMENT);
+    header->index_offset = ork_round_up(ORKPACK_HEADER_BYTES + metadata_bytes, ORKPACK_INDEX_ALIGNMENT);
     header->planes_offset = ork_round_up(header->index_offset + header->index_size_bytes, ORK_ORKPACK_ALIGNMENT);
     end = header->planes_offset;
     for (uint64_t i = 0; i < tensor_count; i++)
         for (int kind = 0; kind < ORK_PLANE_COUNT; kind++) {
-            struct ork_orkpack_plane *plane = &writer->tensors[i].planes[kind];
-            plane->checksum = 0;
-            plane->offset_bytes = plane->size_bytes == 0 ? 0 : end;
-            if (!ork_checked_add(end, plane->size_bytes, &end) ||
-                !ork_checked_align(end, ORK_ORKPACK_ALIGNMENT, &end) || end > INT64_MAX)
+            uint64_t size = tensors[i].planes[kind].size_bytes;
+            if (placed != NULL) {
+                placed[i].planes[kind].checksum = 0;
+                placed[i].planes[kind].offset_bytes = size == 0 ? 0 : end;
+            }
+            if (!ork_checked_add(end, size, &end) || !ork_checked_align(end, ORK_ORKPACK_ALIGNMENT, &end) ||
+                end > INT64_MAX)
                 return false;
         }
     header->file_size_bytes = end;
     return header->planes_offset <= ORKPACK_FRONT_BYTES_MAX;
+}
+
+uint64_t ork_orkpack_planned_size_bytes(const struct ork_buffer *metadata, const struct ork_orkpack_tensor *tensors,
+                                        size_t tensor_count)
+{
+    struct orkpack_header header;
+    return lay_out(metadata->size_bytes, 0, tensors, tensor_count, &header, NULL) ? header.file_size_bytes : 0;
 }
 
 static char *path_with_suffix(const char *path, const char *suffix)
@@ -361,10 +370,16 @@ ork_status ork_orkpack_writer_create(const char *path, bool overwrite, const str
     writer->overwrite = overwrite;
     if ((status = check_output(writer, error)) != ORK_OK)
         goto out;
-    if (!lay_out(writer, metadata_count, tensor_count)) {
+    if (!lay_out(metadata->size_bytes, metadata_count, tensors, tensor_count, &writer->header, writer->tensors)) {
         status = ork_error_set(error, ORK_LIMIT, path, -1, "the pack would be larger than the format allows");
         goto out;
     }
+    for (size_t i = 0; i < tensor_count; i++)
+        if (!orkpack_name_is_valid(tensors[i].name)) {
+            status = ork_error_set(error, ORK_BAD_ARGUMENT, path, -1, "name of tensor %zu is empty or holds control "
+                                   "characters", i);
+            goto out;
+        }
     if (!hash_layout(writer, &identity.layout_hash)) {
         status = ork_error_no_memory(error, path, writer->header.planes_offset);
         goto out;
@@ -388,6 +403,11 @@ out:
 bool ork_orkpack_writer_is_done(const ork_orkpack_writer *writer, size_t index)
 {
     return writer->done[index];
+}
+
+float ork_orkpack_writer_relative_error(const ork_orkpack_writer *writer, size_t index)
+{
+    return writer->tensors[index].relative_error;
 }
 
 static ork_status write_at(const struct ork_orkpack_writer *writer, const uint8_t *data, uint64_t size_bytes,
