@@ -1,0 +1,62 @@
+/* What the command line and the environment ask for: one structure for all commands, filled by options.c. */
+#ifndef ORK_CLI_SETTINGS_H
+#define ORK_CLI_SETTINGS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct cli_text_list {
+    const char **items; /* point into argv or the environment */
+    size_t count;
+} cli_text_list;
+
+typedef struct cli_number_list {
+    int64_t *items;
+    size_t count;
+} cli_number_list;
+
+/* Flags are int so that one table row can set any of them. -1 in a number means: not given. */
+typedef struct cli_settings {
+    /* everywhere */
+    int help, version, verbose, quiet, json;
+    const char *positional[8];
+    size_t positional_count;
+
+    /* pack, and packing into the cache */
+    const char *default_tier, *imatrix;
+    cli_text_list tiers;
+    int force, dry_run;
+
+    /* info */
+    int tensors;
+
+    /* loading and sessions */
+    cli_text_list models;
+    int load_mode; /* ork_load_mode */
+    int64_t threads, threads_batch, batch, ubatch, context, poll;
+    const char *cpu_mask, *cpu_range;
+    int kv_type_key, kv_type_value; /* ork_kv_type */
+
+    /* run, chat */
+    const char *prompt, *file, *system, *system_file, *chat_template;
+    cli_text_list stops;
+    int64_t predict, seed, top_k, repeat_last_n;
+    double temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
+    int conversation; /* -1: by circumstances, 0, 1 */
+    int single_turn, ignore_eos, special, escape, display_prompt, dump_prompt, stats;
+
+    /* bench */
+    cli_number_list bench_prompt, bench_generate, bench_depth, bench_threads, bench_batch, bench_ubatch;
+    cli_text_list bench_pairs, bench_type_key, bench_type_value;
+    int64_t repetitions, delay;
+    int no_warmup, bench_progress, bench_output, bench_errors; /* cli_bench_format */
+
+    /* perplexity */
+    const char *divergence_base;
+    int divergence;
+    int64_t chunks;
+} cli_settings;
+
+enum cli_bench_format { BENCH_NONE, BENCH_CSV, BENCH_JSON, BENCH_JSONL, BENCH_MARKDOWN, BENCH_SQL };
+
+#endif
