@@ -96,6 +96,7 @@ static void print_report_json(const cli_settings *settings, const char *input, c
     cli_json_set_integer(object, "resumed_tensors", report->resumed_tensor_count);
     cli_json_set_integer(object, "skipped_tensors", report->skipped_tensor_count);
     cli_json_set_integer(object, "unmatched_rules", report->unmatched_rule_count);
+    cli_json_set_integer(object, "neutral_importances", report->neutral_importance_count);
     cli_json_set_integer(object, "source_bytes", report->source_bytes);
     cli_json_set_integer(object, "pack_bytes", report->pack_bytes);
     cli_json_set_number(object, "bits_per_weight", report->bits_per_weight);
@@ -111,6 +112,8 @@ static void say_report(const cli_settings *settings, const char *output, const o
         cli_say("%zu of the --tier rules matched no tensor", report->unmatched_rule_count);
     if (report->skipped_tensor_count)
         cli_say("%zu tensors are not part of the architecture and were left out", report->skipped_tensor_count);
+    if (report->neutral_importance_count)
+        cli_say("the importance matrix says nothing of %zu matrices", report->neutral_importance_count);
     if (report->resumed_tensor_count)
         cli_say("%zu tensors were taken from an interrupted run", report->resumed_tensor_count);
     cli_format_bytes(report->source_bytes, size[0], sizeof size[0]);
