@@ -48,7 +48,7 @@ static ork_status open_regular(const char *path, int *descriptor, uint64_t *size
 
 ork_status ork_file_map(const char *path, struct ork_mapping *mapping, ork_error *error)
 {
-    int fd;
+    int fd = -1;
     *mapping = (struct ork_mapping){0};
     ork_status status = open_regular(path, &fd, &mapping->size_bytes, error);
     if (status != ORK_OK)
@@ -134,7 +134,7 @@ static ork_status read_all(int fd, const char *path, uint8_t *out, uint64_t size
 ork_status ork_file_copy(const char *path, struct ork_mapping *mapping, ork_progress_function progress, void *context,
                          ork_error *error)
 {
-    int fd;
+    int fd = -1;
     *mapping = (struct ork_mapping){0};
     ork_status status = open_regular(path, &fd, &mapping->size_bytes, error);
     if (status != ORK_OK)
