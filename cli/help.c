@@ -1,4 +1,5 @@
-/* Owns what the option table looks like to a reader: --help, the command list, shell completion. */
+/* Owns what the option table looks like to a reader: --help, the command list, manual pages, shell
+ * completion. */
 #include "commands.h"
 #include "options.h"
 #include "report.h"
@@ -119,14 +120,13 @@ void cli_options_help(const cli_command *command)
 
 int cli_help(const cli_settings *settings)
 {
-    if (!settings->positional_count) {
-        cli_options_help(NULL);
-        return CLI_OK;
-    }
-    const cli_command *command = cli_command_find(settings->positional[0]);
-    if (!command)
+    const cli_command *command = settings->positional_count ? cli_command_find(settings->positional[0]) : NULL;
+    if (settings->positional_count && !command)
         return cli_usage("", "unknown command '%s'", settings->positional[0]);
-    cli_options_help(command);
+    if (settings->manual)
+        cli_options_manual(command);
+    else
+        cli_options_help(command);
     return CLI_OK;
 }
 

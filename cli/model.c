@@ -59,12 +59,19 @@ int cli_model_open(const cli_settings *settings, const char *path, cli_model *mo
     ork_status status = ork_model_open(model->path, &params, &model->model, &error);
     model->load_seconds = cli_clock() - start;
     cli_progress_end(&progress);
-    if (status == ORK_OK)
+    if (status == ORK_OK) {
+        const char *warning;
+        for (size_t i = 0; (warning = ork_model_warning(model->model, i)); i++)
+            cli_say("%s: %s", path, warning);
         return CLI_OK;
+    }
     cli_model_close(model);
     if (status == ORK_CANCELLED)
         return cli_interrupt_exit_code();
-    return cli_report_input_error(&error);
+    code = cli_report_input_error(&error);
+    if (kind == ORK_FILE_GGUF && status == ORK_BAD_FILE)
+        cli_say("the cached pack is damaged: remove it, and it is made again");
+    return code;
 }
 
 void cli_model_close(cli_model *model)

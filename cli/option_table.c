@@ -105,6 +105,9 @@ const cli_option cli_options[] = {
     HEADING(CLI_INFO, "Output"),
     {CLI_SET, CLI_INFO, NAMES("--tensors"), NULL, "list every tensor", FIELD(tensors), 1},
 
+    HEADING(CLI_HELP, "Output"),
+    {CLI_SET, CLI_HELP, NAMES("--manual"), NULL, "print the beginning of the manual page instead", FIELD(manual), 1},
+
     HEADING(GENERATE, "Prompt"),
     {CLI_TEXT, GENERATE, NAMES("-p", "--prompt"), "TEXT", "the prompt", FIELD(prompt)},
     {CLI_TEXT, GENERATE, NAMES("-f", "--file"), "FILE", "read the prompt from a file; - is standard input",

@@ -80,6 +80,8 @@ void cli_settings_free(cli_settings *settings);
 int cli_options_parse(const cli_command *command, int argc, char **argv, cli_settings *settings);
 /* Help of one command, or of the program for NULL, on standard output. */
 void cli_options_help(const cli_command *command);
+/* The first sections of a manual page in man(7) form, up to the options; docs/man holds the rest. */
+void cli_options_manual(const cli_command *command);
 /* A bash completion script on standard output. */
 void cli_options_completion_bash(void);
 

@@ -30,6 +30,7 @@ void cli_progress_begin(cli_progress *progress, const char *verb)
 {
     memset(progress, 0, sizeof *progress);
     progress->verb = verb;
+    progress->begin_seconds = cli_clock();
 }
 
 /* "62.1 MB/s, 0:42 left", empty while nothing can be said. */
@@ -79,7 +80,8 @@ bool cli_progress_report(void *context, const ork_progress *state)
     unsigned percent = 100;
     if (state->total_bytes && state->done_bytes < state->total_bytes)
         percent = (unsigned)(100.0 * (double)state->done_bytes / (double)state->total_bytes);
-    if (!cli_report_is_quiet()) {
+    double shown_after = cli_terminal_is_errors() ? 0.2 : 1; /* what is done at once needs no line */
+    if (!cli_report_is_quiet() && cli_clock() - progress->begin_seconds >= shown_after) {
         char speed[96];
         format_speed(progress, state, speed, sizeof speed);
         if (cli_terminal_is_errors()) {

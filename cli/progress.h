@@ -7,6 +7,7 @@
 typedef struct cli_progress {
     const char *verb; /* "packing", "loading", "checking" */
     bool started;
+    double begin_seconds;
     double start_seconds;     /* clock at the first report */
     uint64_t start_bytes;     /* done at the first report: what was there before is not our speed */
     unsigned printed_percent; /* last line printed where stderr is no terminal */

@@ -154,7 +154,8 @@ int cli_output_finish(int code)
         output_errno = errno ? errno : EIO;
     if (!output_errno)
         return code;
-    cli_fail(CLI_FAILURE, "standard output", "cannot write: %s", strerror(output_errno));
+    if (output_errno != EPIPE) /* a reader that has seen enough, as `ork info ... | head` */
+        cli_fail(CLI_FAILURE, "standard output", "cannot write: %s", strerror(output_errno));
     return code == CLI_OK ? CLI_FAILURE : code;
 }
 

@@ -37,7 +37,8 @@ bool cli_output_write(const char *bytes, size_t size_bytes);
 void cli_output_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Text of unknown origin: control characters except newline and tab become '?'. */
 void cli_output_safe(const char *text);
-/* Flushes and closes standard output; returns `code`, or CLI_FAILURE with a message when output was lost. */
+/* Flushes and closes standard output; returns `code`, or CLI_FAILURE when output was lost, with a message unless its
+ * reader went away. */
 int cli_output_finish(int code);
 
 /* "1.50 GiB"; returns `text`. */

@@ -18,7 +18,7 @@ typedef struct cli_number_list {
 /* Flags are int so that one table row can set any of them. -1 in a number means: not given. */
 typedef struct cli_settings {
     /* everywhere */
-    int help, version, verbose, quiet, json;
+    int help, verbose, quiet, json;
     const char *positional[8];
     size_t positional_count;
 
@@ -27,8 +27,8 @@ typedef struct cli_settings {
     cli_text_list tiers;
     int force, dry_run;
 
-    /* info */
-    int tensors;
+    /* info, help */
+    int tensors, manual;
 
     /* loading and sessions */
     cli_text_list models;
