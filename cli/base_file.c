@@ -109,13 +109,14 @@ static int check_size(cli_base_file *file, uint32_t vocabulary_size)
         return cli_fail(CLI_BAD_INPUT, file->path, "has %u chunks of %u tokens (at byte 8)", file->chunk_count,
                         file->chunk_length);
     /* at most 2^24 * (2^26 + 2^23 * 2^33): no overflow in 128 bits, and compared there */
-    unsigned __int128 expected = (unsigned __int128)file->chunk_count *
-                                 ((unsigned __int128)file->chunk_length * sizeof(ork_token) +
-                                  (unsigned __int128)cli_counted_positions(file->chunk_length) *
-                                      cli_base_record_words(vocabulary_size) * sizeof(uint16_t));
+    unsigned __int128 expected =
+        (unsigned __int128)file->chunk_count * ((unsigned __int128)file->chunk_length * sizeof(ork_token) +
+                                                (unsigned __int128)cli_counted_positions(file->chunk_length) *
+                                                    cli_base_record_words(vocabulary_size) * sizeof(uint16_t));
     if ((unsigned __int128)(uint64_t)status.st_size != expected + HEADER_BYTES)
         return cli_fail(CLI_BAD_INPUT, file->path, "is %s: %u chunks of %u tokens are announced (at byte %lld)",
-                        (unsigned __int128)(uint64_t)status.st_size < expected + HEADER_BYTES ? "truncated" : "too long",
+                        (unsigned __int128)(uint64_t)status.st_size < expected + HEADER_BYTES ? "truncated"
+                                                                                              : "too long",
                         file->chunk_count, file->chunk_length, (long long)status.st_size);
     return CLI_OK;
 }

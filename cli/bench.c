@@ -75,7 +75,8 @@ static int check_logits(const ork_session *session, size_t position, uint32_t vo
     bool is_constant = vocabulary_size > 1;
     for (uint32_t i = 0; i < vocabulary_size; i++) {
         if (!isfinite(logits[i]))
-            return cli_fail(CLI_FAILURE, "bench", "logit %u at position %zu is not finite: no speed is shown", i, position);
+            return cli_fail(CLI_FAILURE, "bench", "logit %u at position %zu is not finite: no speed is shown", i,
+                            position);
         is_constant = is_constant && logits[i] == logits[0];
     }
     if (is_constant)
@@ -316,7 +317,8 @@ static int add_tests(bench_plan *plan, bench_case base)
     const cli_settings *settings = plan->settings;
     static const int64_t default_prompt = 512, default_generate = 128;
     size_t pairs = settings->bench_pairs.count;
-    bool has_default = !settings->bench_prompt.count && !pairs, has_default_gen = !settings->bench_generate.count && !pairs;
+    bool has_default = !settings->bench_prompt.count && !pairs,
+         has_default_gen = !settings->bench_generate.count && !pairs;
     const int64_t *prompts = has_default ? &default_prompt : settings->bench_prompt.items;
     const int64_t *lengths = has_default_gen ? &default_generate : settings->bench_generate.items;
     size_t prompt_count = has_default ? 1 : settings->bench_prompt.count;

@@ -59,10 +59,26 @@ static void statistics(const cli_bench_row *row, bool of_speed, double *mean, do
     *deviation = n > 1 ? sqrt(squares / (n - 1)) : 0;
 }
 
-#define TEXT(key, value) fields[n++] = (bench_field){.name = (key), .kind = FIELD_TEXT, .text = (value)}
-#define INTEGER(key, value) fields[n++] = (bench_field){.name = (key), .kind = FIELD_INTEGER, .integer = (int64_t)(value)}
-#define REAL(key, value) fields[n++] = (bench_field){.name = (key), .kind = FIELD_REAL, .real = (value)}
-#define BOOLEAN(key, value) fields[n++] = (bench_field){.name = (key), .kind = FIELD_BOOLEAN, .integer = (value)}
+#define TEXT(key, value)                                                                                               \
+    fields[n++] = (bench_field)                                                                                        \
+    {                                                                                                                  \
+        .name = (key), .kind = FIELD_TEXT, .text = (value)                                                             \
+    }
+#define INTEGER(key, value)                                                                                            \
+    fields[n++] = (bench_field)                                                                                        \
+    {                                                                                                                  \
+        .name = (key), .kind = FIELD_INTEGER, .integer = (int64_t)(value)                                              \
+    }
+#define REAL(key, value)                                                                                               \
+    fields[n++] = (bench_field)                                                                                        \
+    {                                                                                                                  \
+        .name = (key), .kind = FIELD_REAL, .real = (value)                                                             \
+    }
+#define BOOLEAN(key, value)                                                                                            \
+    fields[n++] = (bench_field)                                                                                        \
+    {                                                                                                                  \
+        .name = (key), .kind = FIELD_BOOLEAN, .integer = (value)                                                       \
+    }
 
 static size_t list_fields(const cli_bench_row *row, bench_field *fields)
 {

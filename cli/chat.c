@@ -52,8 +52,8 @@ static int answer(conversation *talk)
     char *text = NULL;
     ork_error error;
     cli_interrupt_clear();
-    if (ork_chat_tokenize(talk->generator->model->model, talk->template_name, talk->messages, talk->count, true, &tokens,
-                          &count, &text, &error) != ORK_OK)
+    if (ork_chat_tokenize(talk->generator->model->model, talk->template_name, talk->messages, talk->count, true,
+                          &tokens, &count, &text, &error) != ORK_OK)
         return cli_report_error(&error);
     int code = settings->dump_prompt ? cli_dump_prompt(talk->generator, tokens, count, text) : CLI_OK;
     ork_free(text);

@@ -109,7 +109,8 @@ static summary summarize(const cli_divergence *d)
     if (n >= 10)
         covariance = (d->nll_product / (double)n - s.log_ppl.value * s.base_log_ppl.value) / (double)(n - 1);
     s.correlation = covariance / (s.log_ppl.error * s.base_log_ppl.error);
-    double log_variance = s.log_ppl.error * s.log_ppl.error + s.base_log_ppl.error * s.base_log_ppl.error - 2 * covariance;
+    double log_variance =
+        s.log_ppl.error * s.log_ppl.error + s.base_log_ppl.error * s.base_log_ppl.error - 2 * covariance;
     s.log_ratio = (estimate){s.log_ppl.value - s.base_log_ppl.value, sqrt(fmax(log_variance, 0))};
     s.ratio = (estimate){exp(s.log_ratio.value), exp(s.log_ratio.value) * s.log_ratio.error};
     double variance = s.ppl.error * s.ppl.error + s.base_ppl.error * s.base_ppl.error -
@@ -129,8 +130,9 @@ void cli_divergence_print_line(const cli_divergence *divergence, uint32_t chunk)
 {
     summary s = summarize(divergence);
     if (chunk == 1)
-        cli_output_format("chunk             PPL               ln(PPL(Q)/PPL(base))          KL Divergence              "
-                          "Δp RMS            Same top p\n");
+        cli_output_format(
+            "chunk             PPL               ln(PPL(Q)/PPL(base))          KL Divergence              "
+            "Δp RMS            Same top p\n");
     cli_output_format("%4u    %9.4f ± %9.4f    %10.5f ± %10.5f    %10.5f ± %10.5f    %6.3f ± %6.3f %%    "
                       "%6.3f ± %6.3f %%\n",
                       chunk, s.ppl.value, s.ppl.error, s.log_ratio.value, s.log_ratio.error, s.kld.value, s.kld.error,
@@ -157,9 +159,10 @@ static const struct {
     float fraction;
     const char *label, *key;
 } percentiles[] = {
-    {1.0f, "Maximum", "maximum"}, {0.999f, "99.9%  ", "p99_9"}, {0.99f, "99.0%  ", "p99"},  {0.95f, "95.0%  ", "p95"},
-    {0.9f, "90.0%  ", "p90"},     {0.75f, "75.0%  ", "p75"},    {0.5f, "Median ", "median"}, {0.25f, "25.0%  ", "p25"},
-    {0.1f, "10.0%  ", "p10"},     {0.05f, " 5.0%  ", "p5"},     {0.01f, " 1.0%  ", "p1"},    {0.001f, " 0.1%  ", "p0_1"},
+    {1.0f, "Maximum", "maximum"}, {0.999f, "99.9%  ", "p99_9"}, {0.99f, "99.0%  ", "p99"},
+    {0.95f, "95.0%  ", "p95"},    {0.9f, "90.0%  ", "p90"},     {0.75f, "75.0%  ", "p75"},
+    {0.5f, "Median ", "median"},  {0.25f, "25.0%  ", "p25"},    {0.1f, "10.0%  ", "p10"},
+    {0.05f, " 5.0%  ", "p5"},     {0.01f, " 1.0%  ", "p1"},     {0.001f, " 0.1%  ", "p0_1"},
     {0.0f, "Minimum", "minimum"},
 };
 enum { PERCENTILE_COUNT = sizeof percentiles / sizeof *percentiles };
@@ -190,7 +193,8 @@ void cli_divergence_print(cli_divergence *divergence)
     cli_output_format("Mean    Δp: %6.3f ± %5.3f %%\n", 100 * s.delta.value, 100 * s.delta.error);
     for (size_t i = 0; i < PERCENTILE_COUNT; i++)
         cli_output_format("%s Δp: %6.3f%%\n", percentiles[i].label,
-                          100.0 * (double)percentile(divergence->delta_values, divergence->count, percentiles[i].fraction));
+                          100.0 *
+                              (double)percentile(divergence->delta_values, divergence->count, percentiles[i].fraction));
     cli_output_format("RMS Δp    : %6.3f ± %5.3f %%\n", 100 * s.delta_rms.value, 100 * s.delta_rms.error);
     cli_output_format("Same top p: %6.3f ± %5.3f %%\n", 100 * s.same_top.value, 100 * s.same_top.error);
 }

@@ -33,8 +33,8 @@ static void output_push(output *out, const char *bytes, size_t size_bytes)
     memcpy(out->text + out->size, bytes, size_bytes);
     out->size += size_bytes;
     const char *const *stops = (const char *const *)out->generator->stops;
-    size_t free_bytes =
-        cli_stop_scan(out->text + out->shown, out->size - out->shown, stops, out->generator->stop_count, &out->is_stopped);
+    size_t free_bytes = cli_stop_scan(out->text + out->shown, out->size - out->shown, stops, out->generator->stop_count,
+                                      &out->is_stopped);
     size_t end = out->shown + free_bytes;
     output_show(out, end);
     if (out->is_stopped)
@@ -117,8 +117,8 @@ static int evaluate_prompt(cli_generator *generator, const ork_token *tokens, si
     if (count == 0)
         return cli_fail(CLI_FAILURE, "prompt", "is empty: the model has no token to begin with");
     if (count >= before.context_length)
-        return cli_fail(CLI_FAILURE, "prompt", "has %zu tokens, the context %u: no room for an answer (-c sets it)", count,
-                        before.context_length);
+        return cli_fail(CLI_FAILURE, "prompt", "has %zu tokens, the context %u: no room for an answer (-c sets it)",
+                        count, before.context_length);
     double start = cli_clock();
     ork_status status = ork_session_sync(generator->session, tokens, count, count - 1, &error);
     answer->prompt_seconds = cli_clock() - start;
@@ -357,7 +357,10 @@ int cli_dump_prompt(const cli_generator *generator, const ork_token *tokens, siz
 
 static int hex_digit(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 char *cli_unescape(const char *text, bool escape)

@@ -95,8 +95,9 @@ static void print_command(const cli_command *command)
 
 static void print_program(void)
 {
-    cli_output_format("usage: ork COMMAND [options] ...\n\n"
-                      "Runs sparse mixture-of-experts language models. A GGUF is packed once, then run.\n\n");
+    cli_output_format(
+        "usage: ork COMMAND [options] ...\n\n"
+        "Runs sparse mixture-of-experts language models. A GGUF is packed once, then run.\n\ncommands:\n");
     for (size_t i = 0; i < cli_command_count; i++)
         cli_output_format("  %-12s %s\n", cli_commands[i].name, cli_commands[i].summary);
     cli_output_format("\n"

@@ -237,7 +237,8 @@ static json_t *card_json(const char *path, const ork_card_summary *summary, cons
     cli_json_set_integer(object, "vocabulary_size", summary->vocabulary_size);
     cli_json_set_text(object, "tokenizer_model", summary->tokenizer_model);
     cli_json_set_text(object, "tokenizer_pre", summary->tokenizer_pre);
-    cli_json_set_text(object, "chat_template_family", check->is_ok && *check->template_name ? check->template_name : NULL);
+    cli_json_set_text(object, "chat_template_family",
+                      check->is_ok && *check->template_name ? check->template_name : NULL);
     cli_json_set_text(object, "chat_template", summary->chat_template);
     json_object_set_new(object, "tiers", tier_map_json(map));
     return object;

@@ -52,8 +52,9 @@ static void print_ignored(const cli_command *command)
         if (option->kind != CLI_IGNORED || !(option->commands & command->bit))
             continue;
         if (is_first)
-            cli_output_format(".SH OPTIONS WITHOUT EFFECT\n"
-                              "These options of llama.cpp are accepted, and standard error says that they are ignored.\n");
+            cli_output_format(
+                ".SH OPTIONS WITHOUT EFFECT\n"
+                "These options of llama.cpp are accepted, and standard error says that they are ignored.\n");
         is_first = false;
         cli_output_format(".TP\n");
         for (size_t j = 0; j < CLI_NAMES_MAX && option->names[j]; j++) {

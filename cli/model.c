@@ -92,7 +92,10 @@ static bool parse_mask(const char *text, cpu_set_t *set)
         return false;
     for (size_t i = 0; i < length; i++) {
         char c = text[length - 1 - i];
-        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
         if (digit < 0)
             return false;
         for (size_t bit = 0; bit < 4; bit++)

@@ -77,8 +77,8 @@ static int print_tensors(const char *input, const char *output)
         if (to.relative_error > 0)
             snprintf(wrong, sizeof wrong, ", error %.4f", to.relative_error);
         fprintf(stderr, "[%4zu/%4zu] %-36s - [%s] type = %s, packed as %s .. size = %s%s%s\n", i + 1, count, to.name,
-                cli_format_shape(to.dimensions, to.dimension_count, shape, sizeof shape), to.source_type, to.type, origin,
-                cli_format_bytes(to.size_bytes, size[1], sizeof size[1]), wrong);
+                cli_format_shape(to.dimensions, to.dimension_count, shape, sizeof shape), to.source_type, to.type,
+                origin, cli_format_bytes(to.size_bytes, size[1], sizeof size[1]), wrong);
     }
     ork_card_close(source);
     ork_card_close(pack);

@@ -47,15 +47,17 @@ static int tokenize_text(ppl_evaluation *evaluation)
     ork_error error;
     if (ork_tokenize(model, "", 0, ORK_TOKENIZE_SPECIAL, &probe, &probe_count, &error) != ORK_OK)
         return cli_report_error(&error);
-    bool adds_eos = probe_count && probe[probe_count - 1] == ork_token_eos(model) && !(probe_count == 1 && ork_token_adds_bos(model));
+    bool adds_eos = probe_count && probe[probe_count - 1] == ork_token_eos(model) &&
+                    !(probe_count == 1 && ork_token_adds_bos(model));
     ork_free(probe);
     if (adds_eos)
-        return cli_fail(CLI_FAILURE, evaluation->model.given, "its tokenizer ends every text with EOS: the method does not fit");
+        return cli_fail(CLI_FAILURE, evaluation->model.given,
+                        "its tokenizer ends every text with EOS: the method does not fit");
     int code = cli_read_file(path, TEXT_MAX_BYTES, &text, &size_bytes);
     if (code != CLI_OK)
         return code;
-    ork_status status =
-        ork_tokenize(model, text, size_bytes, ORK_TOKENIZE_SPECIAL, &evaluation->tokens, &evaluation->token_count, &error);
+    ork_status status = ork_tokenize(model, text, size_bytes, ORK_TOKENIZE_SPECIAL, &evaluation->tokens,
+                                     &evaluation->token_count, &error);
     free(text);
     if (status != ORK_OK)
         return cli_report_error(&error);
@@ -74,8 +76,8 @@ static int take_base_tokens(ppl_evaluation *evaluation)
     if (code != CLI_OK)
         return code;
     if (evaluation->settings->context > 0 && (uint32_t)evaluation->settings->context != evaluation->base.chunk_length)
-        cli_say("-c %lld is ignored: the base was made with chunks of %u tokens", (long long)evaluation->settings->context,
-                evaluation->base.chunk_length);
+        cli_say("-c %lld is ignored: the base was made with chunks of %u tokens",
+                (long long)evaluation->settings->context, evaluation->base.chunk_length);
     evaluation->chunk_length = evaluation->base.chunk_length;
     evaluation->chunk_count = evaluation->base.chunk_count;
     evaluation->tokens = evaluation->base.tokens;
@@ -172,8 +174,8 @@ static void show_chunk(const ppl_evaluation *evaluation, uint32_t index, double 
     char left[32];
     double seconds = cli_clock() - start;
     if (index == 0)
-        cli_say("%u chunks of %u tokens, %.2f s each, %s left", evaluation->chunk_count, evaluation->chunk_length, seconds,
-                cli_format_duration(seconds * (evaluation->chunk_count - 1), left, sizeof left));
+        cli_say("%u chunks of %u tokens, %.2f s each, %s left", evaluation->chunk_count, evaluation->chunk_length,
+                seconds, cli_format_duration(seconds * (evaluation->chunk_count - 1), left, sizeof left));
     if (evaluation->settings->json)
         return;
     if (compares(evaluation)) {

@@ -82,7 +82,8 @@ static int check_template_name(const char *command, const char *name)
     return name ? cli_usage(command, "--chat-template: '%s' is not one of %s", name, list) : CLI_OK;
 }
 
-static int tokenize_chat(const run_request *request, const cli_model *model, ork_token **tokens, size_t *count, char **text)
+static int tokenize_chat(const run_request *request, const cli_model *model, ork_token **tokens, size_t *count,
+                         char **text)
 {
     ork_chat_message messages[2];
     size_t message_count = 0;
@@ -110,7 +111,8 @@ static int tokenize_plain(const run_request *request, const cli_model *model, or
     return CLI_OK;
 }
 
-static int finish_answer(const cli_generator *generator, const cli_answer *answer, const ork_token *tokens, size_t count)
+static int finish_answer(const cli_generator *generator, const cli_answer *answer, const ork_token *tokens,
+                         size_t count)
 {
     const cli_settings *settings = generator->settings;
     if (settings->json) {

@@ -9,9 +9,9 @@
 /* Opens /dev/null on closed standard descriptors (so that no other file can take their numbers; writing to a closed
  * standard output still fails), ignores SIGPIPE, and catches SIGINT and SIGTERM. */
 void cli_terminal_setup(void);
-bool cli_terminal_is_input(void);  /* stdin is a terminal */
-bool cli_terminal_is_output(void); /* stdout is a terminal */
-bool cli_terminal_is_errors(void); /* stderr is a terminal */
+bool cli_terminal_is_input(void);    /* stdin is a terminal */
+bool cli_terminal_is_output(void);   /* stdout is a terminal */
+bool cli_terminal_is_errors(void);   /* stderr is a terminal */
 unsigned cli_terminal_columns(void); /* of stderr; 80 when unknown */
 /* stderr is a terminal that may be coloured: NO_COLOR is not set and TERM is not "dumb". */
 bool cli_terminal_has_color(void);

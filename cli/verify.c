@@ -20,7 +20,8 @@ int cli_verify(const cli_settings *settings)
     ork_file_kind kind = ork_card_get_summary(card)->kind;
     ork_card_close(card);
     if (kind == ORK_FILE_GGUF)
-        return cli_fail(CLI_BAD_INPUT, path, "is a GGUF, which has no checksums; ork pack --dry-run checks what it can");
+        return cli_fail(CLI_BAD_INPUT, path,
+                        "is a GGUF, which has no checksums; ork pack --dry-run checks what it can");
 
     cli_progress progress;
     ork_verify_report report;
@@ -43,7 +44,8 @@ int cli_verify(const cli_settings *settings)
         cli_json_print(object);
     }
     if (report.non_finite_count)
-        return cli_fail(CLI_BAD_INPUT, path, "holds %zu scales or weights that are not finite", report.non_finite_count);
+        return cli_fail(CLI_BAD_INPUT, path, "holds %zu scales or weights that are not finite",
+                        report.non_finite_count);
     char size[32];
     if (!settings->json && !settings->quiet)
         cli_output_format("ok: %zu planes, %s, every checksum, range and scale is right (%.1f s)\n", report.plane_count,
