@@ -237,7 +237,7 @@ static void assert_sample_metadata(const ork_gguf *gguf)
     assert_memory_equal(text, "Gr\xc3\xbc\xc3\x9f" "e, \xe4\xb8\x96\xe7\x95\x8c", length);
     assert_int_equal(ork_meta_array(meta, "sample.integers", true, ORK_META_I32, 3, &array, NULL), ORK_OK);
     assert_int_equal(array->data[4], 0xfe);
-    static const char *const strings[] = {"a", "bc", "d\xc3\xa9" "f"};
+    static const char *const strings[] = {"a", "bc", ("d\xc3\xa9" "f")};
     assert_int_equal(ork_meta_array(meta, "sample.strings", true, ORK_META_STRING, 3, &array, NULL), ORK_OK);
     for (int i = 0; i < 3; i++) {
         assert_true(ork_meta_next_string(array, &position, &text, &length));
