@@ -295,9 +295,8 @@ void cli_generator_say_stats(const cli_generator *generator)
             cli_format_bytes(stats.kv_bytes, text[1], sizeof text[1]),
             cli_format_bytes(stats.state_bytes, text[2], sizeof text[2]),
             cli_format_bytes(stats.scratch_bytes, text[3], sizeof text[3]));
-    cli_say("kernels %s; %u threads, %u for prompts, %u rows at once; evaluated %llu tokens, reused %llu",
-            stats.kernels, stats.threads, stats.threads_batch, stats.batch_rows,
-            (unsigned long long)stats.evaluated_tokens, (unsigned long long)stats.reused_tokens);
+    cli_say("kernels %s; threads %u, for prompts %u, rows at once %u; %llu tokens evaluated", stats.kernels, stats.threads,
+            stats.threads_batch, stats.batch_rows, (unsigned long long)stats.evaluated_tokens);
 }
 
 json_t *cli_answer_json(const cli_generator *generator, const cli_answer *answer)

@@ -127,7 +127,7 @@ int cli_affinity_apply(const cli_settings *settings, const char *command)
     if (settings->cpu_range && !parse_cpu_range(settings->cpu_range, &wanted))
         return cli_usage(command, "-Cr: '%s' is not a range like 4-7", settings->cpu_range);
     if (CPU_COUNT(&wanted) == 0)
-        return cli_usage(command, "the CPU mask is empty");
+        return cli_usage(command, "-C: the mask names no CPU");
     if (sched_setaffinity(0, sizeof wanted, &wanted) != 0 || sched_getaffinity(0, sizeof got, &got) != 0)
         return cli_fail(CLI_FAILURE, command, "cannot use these CPUs: %s", strerror(errno));
     if (!CPU_EQUAL(&wanted, &got))

@@ -197,30 +197,29 @@ double cli_clock(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Levenshtein distance with two rows; words longer than the rows count as far away. */
+/* Edits that turn one word into the other: insert, delete, replace, swap neighbours (a swap is the commonest slip). Long
+ * words count as far away. */
 static size_t edit_distance(const char *a, const char *b)
 {
-    enum { WORD_MAX = 64 };
+    enum { WORD_MAX = 48 };
     size_t n = strlen(a), m = strlen(b);
-    if (n >= WORD_MAX || m >= WORD_MAX)
+    size_t table[WORD_MAX + 1][WORD_MAX + 1];
+    if (n > WORD_MAX || m > WORD_MAX)
         return WORD_MAX;
-    size_t row[WORD_MAX + 1];
-    for (size_t j = 0; j <= m; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
+    for (size_t i = 0; i <= n; i++)
+        for (size_t j = 0; j <= m; j++) {
+            size_t best = i + j; /* right for the borders, an upper bound elsewhere */
+            if (i && table[i - 1][j] + 1 < best)
+                best = table[i - 1][j] + 1;
+            if (j && table[i][j - 1] + 1 < best)
+                best = table[i][j - 1] + 1;
+            if (i && j && table[i - 1][j - 1] + (a[i - 1] != b[j - 1]) < best)
+                best = table[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && table[i - 2][j - 2] + 1 < best)
+                best = table[i - 2][j - 2] + 1;
+            table[i][j] = best;
         }
-    }
-    return row[m];
+    return table[n][m];
 }
 
 const char *cli_nearest(const char *word, const char *const *names, size_t count)
