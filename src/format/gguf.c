@@ -124,8 +124,8 @@ static ork_status parse_shape(const struct gguf_part *part, struct ork_cursor *c
 {
     uint64_t start = cursor->position;
     if (!ork_cursor_u32(cursor, &tensor->dimension_count))
-        return ork_error_set(error, ORK_BAD_FILE, part->path, (int64_t)start,
-                             "the file ends inside tensor '%s'", tensor->name);
+        return ork_error_set(error, ORK_BAD_FILE, part->path, (int64_t)start, "the file ends inside tensor '%s'",
+                             tensor->name);
     if (tensor->dimension_count > GGUF_DIMENSIONS_MAX)
         return ork_error_set(error, ORK_BAD_FILE, part->path, (int64_t)start,
                              "tensor '%s' has %u dimensions, the limit is %u", tensor->name, tensor->dimension_count,
@@ -140,8 +140,8 @@ static ork_status parse_shape(const struct gguf_part *part, struct ork_cursor *c
             return ork_error_set(error, ORK_BAD_FILE, part->path, (int64_t)start, "the file ends inside tensor '%s'",
                                  tensor->name);
         if (*dimension == 0 || *dimension > INT64_MAX)
-            return ork_error_set(error, ORK_BAD_FILE, part->path, (int64_t)start,
-                                 "tensor '%s': bad dimension %u: %lld", tensor->name, i, (long long)*dimension);
+            return ork_error_set(error, ORK_BAD_FILE, part->path, (int64_t)start, "tensor '%s': bad dimension %u: %lld",
+                                 tensor->name, i, (long long)*dimension);
         if (!ork_checked_multiply(*elements, *dimension, elements) || *elements > INT64_MAX)
             return ork_error_set(error, ORK_BAD_FILE, part->path, (int64_t)start,
                                  "tensor '%s': the product of its dimensions is too large (dimension %u is %llu)",
@@ -221,11 +221,11 @@ static ork_status check_overlaps(const struct gguf_part *part, ork_error *error)
     for (size_t i = 1; i < count && status == ORK_OK; i++) {
         const struct ork_gguf_tensor *before = order[i - 1], *after = order[i];
         if (after->offset_bytes < before->offset_bytes + before->size_bytes)
-            status = ork_error_set(error, ORK_BAD_FILE, part->path, (int64_t)after->offset_bytes,
-                                   "tensors '%s' and '%s' overlap: the first ends at byte %llu, the second starts at %llu",
-                                   before->name, after->name,
-                                   (unsigned long long)(before->offset_bytes + before->size_bytes),
-                                   (unsigned long long)after->offset_bytes);
+            status = ork_error_set(
+                error, ORK_BAD_FILE, part->path, (int64_t)after->offset_bytes,
+                "tensors '%s' and '%s' overlap: the first ends at byte %llu, the second starts at %llu", before->name,
+                after->name, (unsigned long long)(before->offset_bytes + before->size_bytes),
+                (unsigned long long)after->offset_bytes);
     }
     free(order);
     return status;
@@ -246,12 +246,11 @@ static ork_status place_tensors(struct gguf_part *part, ork_error *error)
                                  "tensor '%s': offset %llu and size %llu are too large", tensor->name,
                                  (unsigned long long)tensor->offset_bytes, (unsigned long long)tensor->size_bytes);
         if (end > part->size_bytes)
-            return ork_error_set(error, ORK_BAD_FILE, part->path,
-                                 (int64_t)(begin < part->size_bytes ? begin : part->size_bytes),
-                                 "tensor '%s' needs bytes %llu to %llu, but the file ends at %llu: cut off, or a "
-                                 "download not finished",
-                                 tensor->name, (unsigned long long)begin, (unsigned long long)end,
-                                 (unsigned long long)part->size_bytes);
+            return ork_error_set(
+                error, ORK_BAD_FILE, part->path, (int64_t)(begin < part->size_bytes ? begin : part->size_bytes),
+                "tensor '%s' needs bytes %llu to %llu, but the file ends at %llu: cut off, or a "
+                "download not finished",
+                tensor->name, (unsigned long long)begin, (unsigned long long)end, (unsigned long long)part->size_bytes);
         tensor->data = part->data + begin;
         tensor->offset_bytes = begin;
     }
@@ -335,11 +334,11 @@ static ork_status create(const char *where, struct ork_gguf **gguf, ork_error *e
     *gguf = calloc(1, sizeof **gguf);
     if (!*gguf)
         return ork_error_no_memory(error, where, sizeof **gguf);
-    (*gguf)->parts = ork_arena_array(&(*gguf)->arena, 1, sizeof (*gguf)->parts[0]);
+    (*gguf)->parts = ork_arena_array(&(*gguf)->arena, 1, sizeof(struct gguf_part));
     if (!(*gguf)->parts) {
         ork_gguf_close(*gguf);
         *gguf = NULL;
-        return ork_error_no_memory(error, where, sizeof (*gguf)->parts[0]);
+        return ork_error_no_memory(error, where, sizeof(struct gguf_part));
     }
     (*gguf)->part_count = 1;
     return ORK_OK;

@@ -33,8 +33,8 @@ enum ork_ggml_type {
 
 struct ork_ggml_type_info {
     uint32_t id;
-    const char *name;       /* "Q4_K" */
-    uint32_t block_length;  /* elements */
+    const char *name;      /* "Q4_K" */
+    uint32_t block_length; /* elements */
     uint32_t block_bytes;
 };
 /* Every type that may stand in a file (also those that ork does not decode, so that sizes are checked and the refusal

@@ -28,8 +28,14 @@ static const struct {
     {0, MAGIC("\x89HDF"), "an HDF5 file; convert it to GGUF"},
     {0, MAGIC("\x1f\x8b"), "a gzip archive; unpack it"},
     {0, MAGIC("\x28\xb5\x2f\xfd"), "a zstd archive; unpack it"},
-    {0, MAGIC("\xfd" "7zXZ"), "an xz archive; unpack it"},
-    {0, MAGIC("\x7f" "ELF"), "an ELF program or library"},
+    {0,
+     MAGIC("\xfd"
+           "7zXZ"),
+     "an xz archive; unpack it"},
+    {0,
+     MAGIC("\x7f"
+           "ELF"),
+     "an ELF program or library"},
     {4, MAGIC("TFL3"), "a TensorFlow Lite model"},
     {0, MAGIC("RKNN"), "an RKNN model"},
     {0, MAGIC("{"), "a JSON text"},

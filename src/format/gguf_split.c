@@ -1,5 +1,5 @@
-/* Owns split GGUF models: names of the parts and the split.* keys that bind them. Must not know the layout inside of a
- * part. Parts are complete GGUF files named <prefix>-00001-of-00003.gguf, counted from 1 in names and from 0 in keys. */
+/* Owns split GGUF models: names of the parts and the split.* keys that bind them. Must not know the layout inside of
+ * a part. Parts are complete GGUF files named <prefix>-00001-of-00003.gguf, counted from 1 in names, from 0 in keys. */
 #include "format/gguf_parts.h"
 
 #include "base/checked.h"
@@ -140,9 +140,9 @@ ork_status ork_gguf_open_split(struct ork_gguf *gguf, uint32_t count, ork_error 
     const char *path = gguf->parts[0].path;
     size_t prefix = prefix_length(path, 1, count);
     if (prefix == 0)
-        return ork_error_set(error, ORK_BAD_FILE, path, -1,
-                             "this is part 1 of %u of a split model, but its name does not end in '-00001-of-%05u.gguf'",
-                             count, count);
+        return ork_error_set(
+            error, ORK_BAD_FILE, path, -1,
+            "this is part 1 of %u of a split model, but its name does not end in '-00001-of-%05u.gguf'", count, count);
     struct gguf_part *parts = ork_arena_array(&gguf->arena, count, sizeof parts[0]);
     if (!parts)
         return ork_error_no_memory(error, path, count * sizeof parts[0]);

@@ -17,7 +17,7 @@ enum { PAIR_BYTES_MIN = 14 };
 struct ork_meta {
     struct ork_arena arena;
     const char *where;
-    struct ork_meta_value *values; /* [count], file order */
+    struct ork_meta_value *values;        /* [count], file order */
     const struct ork_meta_value **sorted; /* [count], by key */
     size_t count;
 };
@@ -27,10 +27,10 @@ static const struct {
     const char *name;
     uint32_t size_bytes;
 } types[] = {
-    [ORK_META_U8] = {"u8", 1},         [ORK_META_I8] = {"i8", 1},       [ORK_META_U16] = {"u16", 2},
-    [ORK_META_I16] = {"i16", 2},       [ORK_META_U32] = {"u32", 4},     [ORK_META_I32] = {"i32", 4},
-    [ORK_META_F32] = {"f32", 4},       [ORK_META_BOOL] = {"bool", 1},   [ORK_META_STRING] = {"string", 0},
-    [ORK_META_ARRAY] = {"array", 0},   [ORK_META_U64] = {"u64", 8},     [ORK_META_I64] = {"i64", 8},
+    [ORK_META_U8] = {"u8", 1},       [ORK_META_I8] = {"i8", 1},     [ORK_META_U16] = {"u16", 2},
+    [ORK_META_I16] = {"i16", 2},     [ORK_META_U32] = {"u32", 4},   [ORK_META_I32] = {"i32", 4},
+    [ORK_META_F32] = {"f32", 4},     [ORK_META_BOOL] = {"bool", 1}, [ORK_META_STRING] = {"string", 0},
+    [ORK_META_ARRAY] = {"array", 0}, [ORK_META_U64] = {"u64", 8},   [ORK_META_I64] = {"i64", 8},
     [ORK_META_F64] = {"f64", 8},
 };
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
@@ -175,8 +175,7 @@ static ork_status parse_value(const struct parser *parser, struct ork_meta_value
     if (type == ORK_META_ARRAY)
         return parse_array(parser, value);
     if (type == ORK_META_STRING) {
-        ork_status status =
-            parse_string(parser, "string", ORK_META_STRING_BYTES_MAX, &value->data, &value->size_bytes);
+        ork_status status = parse_string(parser, "string", ORK_META_STRING_BYTES_MAX, &value->data, &value->size_bytes);
         value->offset = (int64_t)(cursor->position - (status == ORK_OK ? value->size_bytes : 0));
         return status;
     }

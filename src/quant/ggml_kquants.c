@@ -1,7 +1,7 @@
 /* Owns decoding of ggml's K-quants: super-blocks of 256 elements with quantized scales inside. Must not know files.
  *
- * y = (d * scale) * q - dmin * minimum in float. A half has 11 significant bits, |scale| at most 7, |q| at most 5 (or is
- * a power of two), so every product is exact and only the subtraction rounds: no order of evaluation gives other bits. */
+ * y = (d * scale) * q - dmin * minimum in float. A half has 11 significant bits, |scale| at most 7, |q| at most 5 (or
+ * is a power of two), so every product is exact and only the subtraction rounds: no other order gives other bits. */
 #include "quant/ggml_kquants.h"
 
 #include "base/mathematics.h"
@@ -12,7 +12,7 @@ static float half(const uint8_t *bytes)
 }
 
 /* {u8 sc[16]; u8 qs[64]; half d; half dmin}: 16 groups of 16; of each sc the low nibble is the scale, the high nibble
- * the minimum. A run of 128 elements has 32 bytes of qs, two bits an element: element 32 p + c is at bit 2 p of byte c. */
+ * the minimum. A run of 128 elements has 32 bytes of qs: the two bits of element 32 p + c are at bit 2 p of byte c. */
 void ork_ggml_decode_q2_k(const uint8_t *block, float *out)
 {
     const uint8_t *sc = block, *qs = block + 16;

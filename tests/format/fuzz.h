@@ -1,4 +1,4 @@
-/* What a fuzz target offers: the function that libFuzzer calls, and valid inputs for the replay runner to start from. */
+/* What a fuzz target offers: the function that libFuzzer calls, and valid inputs from which the replay runner starts. */
 #ifndef ORK_TESTS_FUZZ_H
 #define ORK_TESTS_FUZZ_H
 

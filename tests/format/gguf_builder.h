@@ -24,10 +24,10 @@
 struct gguf_builder {
     const char *magic; /* 4 bytes */
     uint32_t version;
-    uint32_t alignment;       /* used for offsets; gguf_builder_alignment() also writes the key */
-    struct ork_buffer pairs;  /* encoded metadata; append to it for malformed pairs and count them in pair_count */
+    uint32_t alignment;        /* used for offsets; gguf_builder_alignment() also writes the key */
+    struct ork_buffer pairs;   /* encoded metadata; append to it for malformed pairs and count them in pair_count */
     struct ork_buffer tensors; /* encoded tensor descriptions, likewise with tensor_count */
-    struct ork_buffer data;   /* the data section */
+    struct ork_buffer data;    /* the data section */
     uint64_t pair_count, tensor_count;
     size_t last_pair, last_tensor; /* where the last pair and description start in pairs and tensors */
 };

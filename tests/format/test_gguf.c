@@ -76,11 +76,11 @@ static void test_type_table(void **state)
 {
     (void)state;
     static const uint32_t wanted[][3] = {
-        {0, 1, 4},     {1, 1, 2},     {2, 32, 18},   {3, 32, 20},   {6, 32, 22},   {7, 32, 24},   {8, 32, 34},
-        {10, 256, 84}, {11, 256, 110}, {12, 256, 144}, {13, 256, 176}, {14, 256, 210}, {16, 256, 66}, {17, 256, 74},
-        {18, 256, 98}, {19, 256, 50}, {20, 32, 18},  {21, 256, 110}, {22, 256, 82}, {23, 256, 136}, {24, 1, 1},
-        {25, 1, 2},    {26, 1, 4},    {27, 1, 8},    {28, 1, 8},    {29, 256, 56}, {30, 1, 2},    {34, 256, 54},
-        {35, 256, 66}, {39, 32, 17},  {40, 64, 36},  {41, 128, 18}, {42, 64, 18}};
+        {0, 1, 4},     {1, 1, 2},      {2, 32, 18},    {3, 32, 20},    {6, 32, 22},    {7, 32, 24},    {8, 32, 34},
+        {10, 256, 84}, {11, 256, 110}, {12, 256, 144}, {13, 256, 176}, {14, 256, 210}, {16, 256, 66},  {17, 256, 74},
+        {18, 256, 98}, {19, 256, 50},  {20, 32, 18},   {21, 256, 110}, {22, 256, 82},  {23, 256, 136}, {24, 1, 1},
+        {25, 1, 2},    {26, 1, 4},     {27, 1, 8},     {28, 1, 8},     {29, 256, 56},  {30, 1, 2},     {34, 256, 54},
+        {35, 256, 66}, {39, 32, 17},   {40, 64, 36},   {41, 128, 18},  {42, 64, 18}};
     uint32_t found = 0;
     for (uint32_t id = 0; id < 300; id++)
         found += ork_ggml_type_find(id) != NULL;
@@ -233,11 +233,17 @@ static void assert_sample_metadata(const ork_gguf *gguf)
     assert_int_equal(ork_meta_bool(meta, "sample.bool", true, &flag, NULL), ORK_OK);
     assert_true(flag);
     assert_int_equal(ork_meta_string(meta, "sample.string", true, &text, &length, NULL), ORK_OK);
-    assert_int_equal(length, strlen("Gr\xc3\xbc\xc3\x9f" "e, \xe4\xb8\x96\xe7\x95\x8c"));
-    assert_memory_equal(text, "Gr\xc3\xbc\xc3\x9f" "e, \xe4\xb8\x96\xe7\x95\x8c", length);
+    assert_int_equal(length, strlen("Gr\xc3\xbc\xc3\x9f"
+                                    "e, \xe4\xb8\x96\xe7\x95\x8c"));
+    assert_memory_equal(text,
+                        "Gr\xc3\xbc\xc3\x9f"
+                        "e, \xe4\xb8\x96\xe7\x95\x8c",
+                        length);
     assert_int_equal(ork_meta_array(meta, "sample.integers", true, ORK_META_I32, 3, &array, NULL), ORK_OK);
     assert_int_equal(array->data[4], 0xfe);
-    static const char *const strings[] = {"a", "bc", ("d\xc3\xa9" "f")};
+    static const char *const strings[] = {"a", "bc",
+                                          ("d\xc3\xa9"
+                                           "f")};
     assert_int_equal(ork_meta_array(meta, "sample.strings", true, ORK_META_STRING, 3, &array, NULL), ORK_OK);
     for (int i = 0; i < 3; i++) {
         assert_true(ork_meta_next_string(array, &position, &text, &length));
@@ -377,7 +383,8 @@ static void test_b07_many_names_load_quickly(void **state)
     }
     for (int i = 0; i < TENSORS; i++) {
         int length = snprintf(text, sizeof text, "a.long.common.prefix.of.names.%d", TENSORS - i);
-        gguf_builder_raw_tensor(&b, text, (uint64_t)length, ORK_GGML_F32, 1, &dimension, 8 * (uint64_t)(TENSORS - 1 - i));
+        gguf_builder_raw_tensor(&b, text, (uint64_t)length, ORK_GGML_F32, 1, &dimension,
+                                8 * (uint64_t)(TENSORS - 1 - i));
     }
     for (int i = 0; i < TENSORS; i++)
         ork_buffer_u64(&b.data, 0);

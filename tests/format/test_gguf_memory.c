@@ -66,8 +66,8 @@ static long fail_in_turn(const void *data, size_t size_bytes, const char *path)
         ork_gguf *gguf = NULL;
         ork_error error = {0};
         allocations_left = failing;
-        ork_status status = path ? ork_gguf_open(path, &gguf, &error)
-                                 : ork_gguf_parse(data, size_bytes, "memory", &gguf, &error);
+        ork_status status =
+            path ? ork_gguf_open(path, &gguf, &error) : ork_gguf_parse(data, size_bytes, "memory", &gguf, &error);
         allocations_left = -1;
         if (status == ORK_OK) {
             gguf_exercise(gguf);

@@ -79,10 +79,14 @@ static void test_other_formats_are_named(void **state)
         {BYTES("<!doctype html><html>"), "web page"},
         {BYTES("<html><head>"), "web page"},
         {BYTES("{\"error\":\"not found\"}"), "JSON"},
-        {BYTES("\x7f" "ELF\x02\x01\x01"), "ELF"},
+        {BYTES("\x7f"
+               "ELF\x02\x01\x01"),
+         "ELF"},
         {BYTES("\x1f\x8b\x08\0\0\0"), "gzip"},
         {BYTES("\x28\xb5\x2f\xfd....."), "zstd"},
-        {BYTES("\xfd" "7zXZ\0...."), "xz"},
+        {BYTES("\xfd"
+               "7zXZ\0...."),
+         "xz"},
         {BYTES("\x89HDF\r\n\x1a\n"), "HDF5"},
         {BYTES("\x1c\0\0\0TFL3...."), "TensorFlow Lite"},
         {BYTES("RKNN\0\0\0\0"), "RKNN"},
@@ -196,7 +200,7 @@ static void test_keys(void **state)
 static void test_string_lengths(void **state)
 {
     (void)state;
-    static const uint64_t lengths[] = {4, 1000, UINT64_C(1) << 30, (UINT64_C(1) << 30) + 1, UINT64_C(1) << 63,
+    static const uint64_t lengths[] = {4,         1000, UINT64_C(1) << 30, (UINT64_C(1) << 30) + 1, UINT64_C(1) << 63,
                                        UINT64_MAX};
     struct gguf_builder b;
     gguf_builder_init(&b);
@@ -205,8 +209,8 @@ static void test_string_lengths(void **state)
         gguf_builder_pair(&b, "key", ORK_META_STRING);
         ork_buffer_u64(&b.pairs, lengths[i]);
         ork_buffer_append(&b.pairs, "abc", 3);
-        assert_builder_refused(&b, ORK_BAD_FILE, beyond ? "longer than the limit of 1073741824" : "only 3 bytes are left",
-                               24 + 15);
+        assert_builder_refused(&b, ORK_BAD_FILE,
+                               beyond ? "longer than the limit of 1073741824" : "only 3 bytes are left", 24 + 15);
         /* As a key. */
         ork_buffer_u64(&b.pairs, lengths[i] + 65536);
         ork_buffer_u64(&b.pairs, 0);
@@ -303,9 +307,15 @@ static void test_alignments(void **state)
     static const struct {
         uint32_t alignment;
         const char *words;
-    } cases[] = {{0, "nearest: 8"},    {1, "nearest: 8"},          {3, "nearest: 8"},
-                 {4, "nearest: 8"},    {24, "nearest: 16"},        {33, "nearest: 32"},
-                 {65, "nearest: 64"},  {1u << 22, "nearest: 2097152"}, {1u << 31, "nearest: 2097152"},
+    } cases[] = {{0, "nearest: 8"},
+                 {1, "nearest: 8"},
+                 {3, "nearest: 8"},
+                 {4, "nearest: 8"},
+                 {24, "nearest: 16"},
+                 {33, "nearest: 32"},
+                 {65, "nearest: 64"},
+                 {1u << 22, "nearest: 2097152"},
+                 {1u << 31, "nearest: 2097152"},
                  {UINT32_MAX, "nearest: 2097152"}};
     struct gguf_builder b;
     gguf_builder_init(&b);
@@ -482,8 +492,8 @@ static void test_tensor_ranges(void **state)
 {
     (void)state;
     static const uint64_t unaligned[] = {1, 16, 31, 33, UINT64_MAX};
-    static const uint64_t outside[] = {32, 64, UINT64_C(1) << 32, UINT64_C(1) << 63, UINT64_MAX - 31, UINT64_MAX - 95,
-                                       UINT64_MAX - 127};
+    static const uint64_t outside[] = {
+        32, 64, UINT64_C(1) << 32, UINT64_C(1) << 63, UINT64_MAX - 31, UINT64_MAX - 95, UINT64_MAX - 127};
     struct gguf_builder b;
     gguf_builder_init(&b);
     for (size_t i = 0; i < sizeof unaligned / sizeof unaligned[0]; i++) {

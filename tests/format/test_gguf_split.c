@@ -149,8 +149,11 @@ static void test_missing_part(void **state)
 static void test_renamed_first_part(void **state)
 {
     (void)state;
-    static const char *const names[] = {"model.gguf", "model-00001-of-00002.gguf", "model-0001-of-0003.gguf",
-                                        "model-00001-of-00003.GGUF", "model_00001-of-00003.gguf",
+    static const char *const names[] = {"model.gguf",
+                                        "model-00001-of-00002.gguf",
+                                        "model-0001-of-0003.gguf",
+                                        "model-00001-of-00003.GGUF",
+                                        "model_00001-of-00003.gguf",
                                         "-00001-of-00003.ggu"};
     struct model model;
     make_model(&model);
@@ -159,8 +162,10 @@ static void test_renamed_first_part(void **state)
         char path[128];
         snprintf(path, sizeof path, "%s/%s", model.directory, names[i]);
         assert_int_equal(rename(model.paths[0], path), 0);
-        assert_refused(path, ORK_BAD_FILE, "part 1 of 3 of a split model, but its name does not end in "
-                       "'-00001-of-00003.gguf'", path);
+        assert_refused(path, ORK_BAD_FILE,
+                       "part 1 of 3 of a split model, but its name does not end in "
+                       "'-00001-of-00003.gguf'",
+                       path);
         assert_int_equal(rename(path, model.paths[0]), 0);
     }
     remove_model(&model);
@@ -372,18 +377,12 @@ static void test_damaged_second_part(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts_become_one_model),
-        cmocka_unit_test(test_later_part_names_the_first),
-        cmocka_unit_test(test_missing_part),
-        cmocka_unit_test(test_renamed_first_part),
-        cmocka_unit_test(test_swapped_parts),
-        cmocka_unit_test(test_part_of_another_split),
-        cmocka_unit_test(test_name_in_two_parts),
-        cmocka_unit_test(test_tensor_total),
-        cmocka_unit_test(test_first_part_keys),
-        cmocka_unit_test(test_one_part),
-        cmocka_unit_test(test_own_alignments),
-        cmocka_unit_test(test_ambiguous_alignment),
+        cmocka_unit_test(test_parts_become_one_model), cmocka_unit_test(test_later_part_names_the_first),
+        cmocka_unit_test(test_missing_part),           cmocka_unit_test(test_renamed_first_part),
+        cmocka_unit_test(test_swapped_parts),          cmocka_unit_test(test_part_of_another_split),
+        cmocka_unit_test(test_name_in_two_parts),      cmocka_unit_test(test_tensor_total),
+        cmocka_unit_test(test_first_part_keys),        cmocka_unit_test(test_one_part),
+        cmocka_unit_test(test_own_alignments),         cmocka_unit_test(test_ambiguous_alignment),
         cmocka_unit_test(test_damaged_second_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,7 +47,7 @@ static void test_integers_convert(void **state)
     static const struct {
         const char *key;
         uint32_t value;
-    } cases[] = {{"u8", 200},         {"i8", 100},        {"u16", 60000},      {"i16", 30000}, {"u32", UINT32_MAX},
+    } cases[] = {{"u8", 200},        {"i8", 100},         {"u16", 60000},      {"i16", 30000}, {"u32", UINT32_MAX},
                  {"i32", INT32_MAX}, {"u64", UINT32_MAX}, {"i64", UINT32_MAX}, {"zero", 0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint32_t value = 77;
