@@ -53,7 +53,20 @@ static int check_output(const cli_settings *settings, const char *output)
 }
 
 /* One line a tensor, in the manner of llama-quantize. */
-static int print_tensors(const char *input, const char *output)
+static void print_tensor(void *context, size_t index, size_t count, const ork_tensor_info *tensor, uint64_t source_bytes)
+{
+    char shape[96], size[2][32], wrong[48] = "";
+    (void)context;
+    if (tensor->relative_error > 0)
+        snprintf(wrong, sizeof wrong, ", error %.4f", tensor->relative_error);
+    fprintf(stderr, "[%4zu/%4zu] %-36s - [%s] type = %s, packed as %s .. size = %s -> %s%s\n", index + 1, count,
+            tensor->name, cli_format_shape(tensor->dimensions, tensor->dimension_count, shape, sizeof shape),
+            tensor->source_type, tensor->type, cli_format_bytes(source_bytes, size[0], sizeof size[0]),
+            cli_format_bytes(tensor->size_bytes, size[1], sizeof size[1]), wrong);
+}
+
+/* The same from the finished pack, which knows the errors. */
+static int print_packed(const char *input, const char *output)
 {
     ork_card *source = NULL, *pack = NULL;
     ork_error error;
@@ -65,20 +78,14 @@ static int print_tensors(const char *input, const char *output)
     size_t count = ork_card_get_summary(pack)->tensor_count;
     size_t source_count = ork_card_get_summary(source)->tensor_count;
     for (size_t i = 0; i < count; i++) {
-        ork_tensor_info to, from = {0};
-        char shape[96], size[2][32], wrong[48] = "", origin[48] = "";
+        ork_tensor_info to, from;
+        uint64_t source_bytes = 0;
         if (ork_card_get_tensor(pack, i, &to) != ORK_OK)
             continue;
-        for (size_t j = 0; j < source_count; j++)
+        for (size_t j = 0; !source_bytes && j < source_count; j++)
             if (ork_card_get_tensor(source, j, &from) == ORK_OK && strcmp(from.name, to.name) == 0)
-                break;
-        if (from.name && strcmp(from.name, to.name) == 0)
-            snprintf(origin, sizeof origin, "%s -> ", cli_format_bytes(from.size_bytes, size[0], sizeof size[0]));
-        if (to.relative_error > 0)
-            snprintf(wrong, sizeof wrong, ", error %.4f", to.relative_error);
-        fprintf(stderr, "[%4zu/%4zu] %-36s - [%s] type = %s, packed as %s .. size = %s%s%s\n", i + 1, count, to.name,
-                cli_format_shape(to.dimensions, to.dimension_count, shape, sizeof shape), to.source_type, to.type,
-                origin, cli_format_bytes(to.size_bytes, size[1], sizeof size[1]), wrong);
+                source_bytes = from.size_bytes;
+        print_tensor(NULL, i, count, &to, source_bytes);
     }
     ork_card_close(source);
     ork_card_close(pack);
@@ -141,6 +148,7 @@ static int pack_to(const cli_settings *settings, const char *input, const char *
         .threads = settings->threads > 0 ? (uint32_t)settings->threads : 0,
         .progress = cli_progress_report,
         .progress_context = &progress,
+        .planned = settings->verbose && settings->dry_run ? print_tensor : NULL,
     };
     ork_pack_report report;
     ork_error error;
@@ -153,7 +161,7 @@ static int pack_to(const cli_settings *settings, const char *input, const char *
     if (status != ORK_OK)
         return cli_report_error(&error);
     if (settings->verbose && !settings->dry_run) {
-        int code = print_tensors(input, output);
+        int code = print_packed(input, output);
         if (code != CLI_OK)
             return code;
     }

@@ -123,6 +123,10 @@ typedef struct ork_pack_params {
     uint32_t threads;         /* 0: performance cores */
     ork_progress_function progress;
     void *progress_context;
+    /* Called for every tensor once the plan stands, before weights are read: `tensor` has the tier as type and the size
+     * in the pack, its offset and error are unknown (0 and -1). May be NULL. */
+    void (*planned)(void *context, size_t index, size_t count, const ork_tensor_info *tensor, uint64_t source_bytes);
+    void *planned_context;
 } ork_pack_params;
 
 typedef struct ork_pack_report {

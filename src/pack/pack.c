@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "pack/encode.h"
+#include "quant/ggml_blocks.h"
 #include "quant/tier.h"
 
 #include <math.h>
@@ -152,6 +153,25 @@ static ork_status pack_tensors(struct pack_run *run, ork_error *error)
 
 /* ---- the whole ---- */
 
+static void announce_plan(const struct pack_run *run)
+{
+    for (size_t i = 0; run->params->planned != NULL && i < run->plan->count; i++) {
+        const struct ork_orkpack_tensor *tensor = &run->plan->tensors[i];
+        ork_tensor_info info = {
+            .name = tensor->name,
+            .type = ork_tier_find(tensor->tier)->name,
+            .source_type = ork_ggml_type_find(tensor->source_type)->name, /* the plan has a decoder for it */
+            .dimension_count = tensor->dimension_count,
+            .relative_error = -1.0,
+        };
+        memcpy(info.dimensions, tensor->dimensions, sizeof(info.dimensions));
+        for (size_t plane = 0; plane < ORK_PLANE_COUNT; plane++)
+            info.size_bytes += tensor->planes[plane].size_bytes;
+        run->params->planned(run->params->planned_context, i, run->plan->count, &info,
+                             run->plan->sources[i]->size_bytes);
+    }
+}
+
 static uint64_t weight_count(const struct ork_pack_plan *plan)
 {
     uint64_t count = 0;
@@ -229,6 +249,7 @@ ork_status ork_pack_file(const char *gguf_path, const char *orkpack_path, const 
     run.report->source_bytes = plan.source_bytes;
     run.progress.total_bytes = plan.source_bytes;
     run.progress.total_tensors = plan.count;
+    announce_plan(&run);
     if (run.params->dry_run)
         run.report->pack_bytes = ork_orkpack_planned_size_bytes(&plan.metadata, plan.tensors, plan.count);
     else
