@@ -75,6 +75,7 @@ check_without_apt() {
 # is used only if the machine has it already: adding it would break every later `apt-get update`.
 setup_cross() {
     [ "$(dpkg --print-architecture)" = amd64 ] || return 0
+    # shellcheck disable=SC2086
     wanted="$(missing $CROSS)"
     for package in $CROSS_LIBRARIES; do
         installed "$package:arm64" || wanted="$wanted$package:arm64 "
