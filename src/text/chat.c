@@ -305,6 +305,14 @@ const char *const *ork_chat_template_names(void)
     return family_names;
 }
 
+const struct ork_chat_family *ork_chat_family_find(const char *name)
+{
+    for (size_t i = 0; i < FAMILY_COUNT; i++)
+        if (strcmp(families[i].name, name) == 0)
+            return &families[i];
+    return NULL;
+}
+
 const char *ork_chat_family_name(const struct ork_chat_family *family)
 {
     return family ? family->name : NULL;
@@ -403,10 +411,7 @@ static ork_status choose_template(const ork_tokenizer *tokenizer, const char *na
 {
     *template = tokenizer->chat;
     if (name && (!template->family || strcmp(template->family->name, name) != 0)) {
-        *template = (struct ork_chat_template){0};
-        for (size_t i = 0; i < FAMILY_COUNT; i++)
-            if (strcmp(families[i].name, name) == 0)
-                template->family = &families[i];
+        *template = (struct ork_chat_template){.family = ork_chat_family_find(name)};
         if (!template->family) {
             const char *nearest = ork_nearest_name(name, family_names, FAMILY_COUNT);
             return ork_error_set(error, ORK_BAD_ARGUMENT, "chat template", -1,

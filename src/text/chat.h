@@ -36,7 +36,9 @@ struct ork_chat_prompt {
 ork_status ork_chat_detect(const ork_meta *meta, struct ork_chat_template *template, ork_error *error);
 /* The same for the source of a template. */
 void ork_chat_detect_source(const char *source, size_t size_bytes, struct ork_chat_template *template);
-const char *ork_chat_family_name(const struct ork_chat_family *family);
+/* NULL when no family has this name. */
+const struct ork_chat_family *ork_chat_family_find(const char *name);
+const char *ork_chat_family_name(const struct ork_chat_family *family); /* NULL for NULL */
 
 /* Appends the conversation to *prompt. bos_text: what the template's bos_token stands for. Refuses roles other than
  * system, user and assistant, and empty conversations. */

@@ -1,19 +1,28 @@
 #!/usr/bin/env python3
-"""Writes vectors/*.json: how Hugging Face tokenizers and SentencePiece split and encode the texts of nasty.json.
+"""Writes vectors/*.json: how Hugging Face tokenizers and SentencePiece split and encode the texts of nasty.json, how
+Jinja renders random conversations with real templates, and how Python decodes bytes that are no UTF-8.
 
-Owns: tiny vocabularies trained here, and what the two libraries make of them; they are what ork's results are compared
-with where no real vocabulary is at hand. Must not know ork. Needs the packages tokenizers and sentencepiece; the output
-is committed, and equal on every run with equal versions.
+Owns: tiny vocabularies trained here, and what the libraries make of them; they are what ork's results are compared with
+where no real vocabulary is at hand. Must not know ork. Needs the packages tokenizers, sentencepiece, gguf and jinja2;
+the output is committed, and equal on every run with equal versions.
 """
 
+import base64
 import io
 import json
+import random
+import sys
 from pathlib import Path
 
+import gguf
 import sentencepiece
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent / "compat"), str(HERE.parent.parent / "tools")]
+import chat_cases  # noqa: E402
+import fetch_models  # noqa: E402
+
 OUT = HERE / "vectors"
 
 CORPUS = """The quick brown fox jumps over the lazy dog. The dog doesn't mind; it's asleep, they're all asleep.
@@ -161,8 +170,53 @@ def make_spm():
     })
 
 
+# Fragments that the templates look for, or that are easily put in the wrong place.
+FRAGMENTS = ["<think>", "</think>", "<tool_response>", "</tool_response>", "\n", "\n\n", " ", "\t", "\u00a0", "\u2003",
+             "x", "Rome.", "ответ", "\u200b", "<|im_end|>", "<|eot_id|>", ""]
+
+
+def random_conversations(count):
+    rng = random.Random(20261129)
+    for _ in range(count):
+        roles = ["system"] * (rng.random() < 0.4)
+        roles += rng.choices(["user", "assistant", "assistant"], k=rng.randint(1, 4))
+        if rng.random() < 0.1:
+            roles.append("system")
+        yield [{"role": role, "content": "".join(rng.choices(FRAGMENTS, k=rng.randint(0, 7)))} for role in roles]
+
+
+def make_chat():
+    """Needs the templates in the cache: tools/fetch_models.py --models chat-templates."""
+    cache = fetch_models.cache_directory(None)
+    names = ["LFM2-8B-A1B", "LFM2.5-8B-A1B", "LFM2.5-Instruct", "Qwen-Qwen3-0.6B", "meta-llama-Llama-3.2-3B-Instruct"]
+    smollm2 = gguf.GGUFReader(cache / "SmolLM2-135M-Instruct.gguf").fields["tokenizer.chat_template"].contents()
+    templates = {name: (cache / f"{name}.jinja").read_text(encoding="utf-8") for name in names}
+    templates["SmolLM2-135M-Instruct"] = smollm2
+    conversations, cases = list(random_conversations(40)), []
+    for name, template in templates.items():
+        bos = chat_cases.BOS_TEXTS.get(name, "")
+        for i, messages in enumerate(conversations):
+            cases.append({"template": name, "conversation": i, "add_generation_prompt": i % 3 != 0,
+                          "text": chat_cases.render(template, bos, messages, i % 3 != 0)})
+    write("chat.json", {"conversations": conversations, "cases": cases})
+
+
+def make_utf8():
+    """Random bytes as Python decodes them, one U+FFFD for each maximal ill-formed part."""
+    rng = random.Random(20261129)
+    cases = []
+    for _ in range(300):
+        data = b"".join(rng.choice([bytes([rng.randrange(256)]), bytes([rng.randrange(0x80, 0x100)]), b"\xe2\x82",
+                                    "a\u00e9\u20ac\U0001f600".encode(), b"\xf0\x9f\x98", b"\xed\xa0\x80", b"\xf4\x90"])
+                        for _ in range(rng.randrange(12)))
+        cases.append({"bytes": base64.b64encode(data).decode(), "text": data.decode("utf-8", "replace")})
+    write("utf8.json", {"cases": cases})
+
+
 if __name__ == "__main__":
     OUT.mkdir(exist_ok=True)
     make_splits()
     make_bpe()
     make_spm()
+    make_chat()
+    make_utf8()
