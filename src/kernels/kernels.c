@@ -72,7 +72,10 @@ static const struct {
 } builds[] = {
     {ORK_ISA_SCALAR, ork_kernels_install_scalar},
 #if defined(__x86_64__)
+    {ORK_ISA_AVX2, ork_kernels_install_avx2},
     {ORK_ISA_AVX512, ork_kernels_install_avx512},
+#elif defined(__aarch64__)
+    {ORK_ISA_NEON, ork_kernels_install_neon},
 #endif
 };
 enum { BUILD_COUNT = sizeof builds / sizeof builds[0] };
@@ -123,6 +126,20 @@ static ork_status parse_mask(const char *mask, enum ork_isa *most, ork_error *er
                          mask, choices);
 }
 
+ork_status ork_kernels_build_masked(const char *mask, struct ork_kernels *kernels, ork_error *error)
+{
+    enum ork_isa most = builds[BUILD_COUNT - 1].isa;
+    if (mask && *mask) {
+        ork_status status = parse_mask(mask, &most, error);
+        if (status)
+            return status;
+    }
+    for (size_t i = BUILD_COUNT; i-- > 0;)
+        if (builds[i].isa <= most && ork_kernels_build(builds[i].isa, kernels))
+            break; /* at the latest the scalar one */
+    return ORK_OK;
+}
+
 static pthread_once_t table_once = PTHREAD_ONCE_INIT;
 static struct ork_kernels table;
 static ork_status table_status;
@@ -130,15 +147,7 @@ static ork_error table_error;
 
 static void build_table(void)
 {
-    enum ork_isa most = builds[BUILD_COUNT - 1].isa;
-    const char *mask = getenv("ORK_CPU_MASK");
-    if (mask && *mask)
-        table_status = parse_mask(mask, &most, &table_error);
-    if (table_status)
-        return;
-    for (size_t i = BUILD_COUNT; i-- > 0;)
-        if (builds[i].isa <= most && ork_kernels_build(builds[i].isa, &table))
-            return;
+    table_status = ork_kernels_build_masked(getenv("ORK_CPU_MASK"), &table, &table_error);
 }
 
 ork_status ork_kernels_get(const struct ork_kernels **kernels, ork_error *error)

@@ -120,6 +120,8 @@ struct ork_kernels {
 /* The table for this machine: scalar first, better ISAs over it, as far as CPU, operating system and ORK_CPU_MASK (scalar |
  * avx2 | avx512 | neon: the most that may be used) allow. Built once; an unknown mask is an error naming the choices. */
 ork_status ork_kernels_get(const struct ork_kernels **kernels, ork_error *error);
+/* As ork_kernels_get with the mask given (NULL or empty: none) instead of read from the environment, into *kernels. */
+ork_status ork_kernels_build_masked(const char *mask, struct ork_kernels *kernels, ork_error *error);
 /* The table capped at one ISA, for the harness; false when this machine or build cannot run it. */
 bool ork_kernels_build(enum ork_isa isa, struct ork_kernels *kernels);
 const char *ork_isa_name(enum ork_isa isa);

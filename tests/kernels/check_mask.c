@@ -1,49 +1,60 @@
 /* Guards ORK_CPU_MASK: each word caps the table, an unknown word and one of another architecture are errors that name
- * the choices. The table is built once a process, so every word gets a process of its own. */
+ * the choices, and the process's own table follows the environment. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "harness.h"
 
-/* 0: a table capped at `most`; 1: refused with the choices named; 2: anything else. */
-static int try_mask(const char *mask, enum ork_isa most, uint32_t table_count)
+/* The best instruction set up to `most` that this machine runs. */
+static enum ork_isa best_below(const struct harness *h, enum ork_isa most)
 {
-    const struct ork_kernels *kernels = NULL;
-    ork_error error = {0};
-    setenv("ORK_CPU_MASK", mask, 1);
-    ork_status status = ork_kernels_get(&kernels, &error);
-    if (status == ORK_OK)
-        return kernels && kernels->isa <= most && (table_count < 2 || most == ORK_ISA_SCALAR || kernels->isa == most) ? 0
-                                                                                                                       : 2;
-    return status == ORK_BAD_ARGUMENT && error.code == status && strstr(error.what, "scalar") ? 1 : 2;
+    enum ork_isa best = ORK_ISA_SCALAR;
+    for (uint32_t table = 0; table < h->table_count; table++)
+        if (h->tables[table].isa <= most)
+            best = h->tables[table].isa;
+    return best;
 }
 
-static int in_child(const char *mask, enum ork_isa most, uint32_t table_count)
+static void check_word(struct harness *h, const char *mask, enum ork_isa want)
 {
-    int status;
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0)
-        _exit(try_mask(mask, most, table_count));
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    struct ork_kernels kernels;
+    ork_error error = {0};
+    ork_status status = ork_kernels_build_masked(mask, &kernels, &error);
+    harness_check(h, status == ORK_OK && kernels.isa == want && kernels.matmul[ORK_TIER_NF4].isa <= want,
+                  "ORK_CPU_MASK=%s gives %s instead of %s", mask, status ? error.what : ork_isa_name(kernels.isa),
+                  ork_isa_name(want));
+}
+
+static void check_refused(struct harness *h, const char *mask)
+{
+    struct ork_kernels kernels;
+    ork_error error = {0};
+    ork_status status = ork_kernels_build_masked(mask, &kernels, &error);
+    harness_check(h, status == ORK_BAD_ARGUMENT && error.code == status && strstr(error.what, "scalar") &&
+                         strstr(error.what, ork_isa_name(h->tables[h->table_count - 1].isa)),
+                  "ORK_CPU_MASK=%s is not refused with the choices: %s", mask, error.what);
+    harness_check(h, ork_kernels_build_masked(mask, &kernels, NULL) == status, "without an error to fill");
 }
 
 void check_mask(struct harness *h)
 {
 #if defined(__aarch64__)
-    const enum ork_isa foreign[] = {ORK_ISA_AVX2, ORK_ISA_AVX512};
+    const enum ork_isa own[] = {ORK_ISA_SCALAR, ORK_ISA_NEON}, foreign[] = {ORK_ISA_AVX2, ORK_ISA_AVX512};
+#elif defined(__x86_64__)
+    const enum ork_isa own[] = {ORK_ISA_SCALAR, ORK_ISA_AVX2, ORK_ISA_AVX512}, foreign[] = {ORK_ISA_NEON};
 #else
-    const enum ork_isa foreign[] = {ORK_ISA_NEON};
+    const enum ork_isa own[] = {ORK_ISA_SCALAR}, foreign[] = {ORK_ISA_AVX2, ORK_ISA_AVX512, ORK_ISA_NEON};
 #endif
-    for (uint32_t table = 0; table < h->table_count; table++) {
-        enum ork_isa isa = h->tables[table].isa;
-        harness_check(h, in_child(ork_isa_name(isa), isa, h->table_count) == 0, "ORK_CPU_MASK=%s", ork_isa_name(isa));
-    }
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        check_word(h, ork_isa_name(own[i]), best_below(h, own[i]));
+    check_word(h, NULL, h->tables[h->table_count - 1].isa);
+    check_word(h, "", h->tables[h->table_count - 1].isa);
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
-        harness_check(h, in_child(ork_isa_name(foreign[i]), ORK_ISA_SCALAR, 0) == 1, "ORK_CPU_MASK=%s is not refused",
-                      ork_isa_name(foreign[i]));
-    harness_check(h, in_child("sse9", ORK_ISA_SCALAR, 0) == 1, "ORK_CPU_MASK=sse9 is not refused");
-    harness_check(h, in_child("", h->tables[h->table_count - 1].isa, h->table_count) == 0, "empty ORK_CPU_MASK");
+        check_refused(h, ork_isa_name(foreign[i]));
+    check_refused(h, "sse9");
+    check_refused(h, "AVX2 ");
+    const struct ork_kernels *kernels = NULL;
+    setenv("ORK_CPU_MASK", "scalar", 1);
+    harness_check(h, ork_kernels_get(&kernels, NULL) == ORK_OK && kernels->isa == ORK_ISA_SCALAR,
+                  "ORK_CPU_MASK=scalar does not reach the process's table");
 }

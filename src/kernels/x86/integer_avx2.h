@@ -1,0 +1,44 @@
+/* Integer parts that the AVX2 kernels share: the exact byte dot, horizontal sums, an 8 by 8 transposition. */
+#ifndef ORK_KERNELS_X86_INTEGER_AVX2_H
+#define ORK_KERNELS_X86_INTEGER_AVX2_H
+
+#include <immintrin.h>
+
+/* acc + eight dword sums of weights times activations, where magnitudes are |weights| as unsigned bytes (at most 128) and
+ * activations are in -127..127. The sign of the weight goes over to the activation, so that pairs sum to at most
+ * 2 * 128 * 127 = 32512: vpmaddubsw does not saturate. */
+static inline __m256i ork_dot_avx2(__m256i acc, __m256i weights, __m256i magnitudes, __m256i activations)
+{
+    __m256i pairs = _mm256_maddubs_epi16(magnitudes, _mm256_sign_epi8(activations, weights));
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
+/* Dword i of the result is the sum of the eight dwords of a[i]. */
+static inline __m256i ork_sum_eight_avx2(const __m256i *a)
+{
+    __m256i low = _mm256_hadd_epi32(_mm256_hadd_epi32(a[0], a[1]), _mm256_hadd_epi32(a[2], a[3]));
+    __m256i high = _mm256_hadd_epi32(_mm256_hadd_epi32(a[4], a[5]), _mm256_hadd_epi32(a[6], a[7]));
+    return _mm256_add_epi32(_mm256_permute2x128_si256(low, high, 0x20), _mm256_permute2x128_si256(low, high, 0x31));
+}
+
+/* Transposes 8 by 8 dwords in place. */
+static inline void ork_transpose_avx2(__m256i *a)
+{
+    __m256i b[8], c[8];
+    for (int i = 0; i < 4; i++) {
+        b[2 * i] = _mm256_unpacklo_epi32(a[2 * i], a[2 * i + 1]);
+        b[2 * i + 1] = _mm256_unpackhi_epi32(a[2 * i], a[2 * i + 1]);
+    }
+    for (int i = 0; i < 2; i++) {
+        c[4 * i] = _mm256_unpacklo_epi64(b[4 * i], b[4 * i + 2]);
+        c[4 * i + 1] = _mm256_unpackhi_epi64(b[4 * i], b[4 * i + 2]);
+        c[4 * i + 2] = _mm256_unpacklo_epi64(b[4 * i + 1], b[4 * i + 3]);
+        c[4 * i + 3] = _mm256_unpackhi_epi64(b[4 * i + 1], b[4 * i + 3]);
+    }
+    for (int i = 0; i < 4; i++) {
+        a[i] = _mm256_permute2x128_si256(c[i], c[i + 4], 0x20);
+        a[i + 4] = _mm256_permute2x128_si256(c[i], c[i + 4], 0x31);
+    }
+}
+
+#endif

@@ -1,0 +1,111 @@
+/* Matmuls on 4-bit bricks (i4, nf4) with AVX2: nibbles become codes by a byte shuffle of the 16-entry table. */
+#define ORK_VECTOR_AVX2
+
+#include "kernels/isa.h"
+#include "kernels/vector.h"
+#include "kernels/x86/integer_avx2.h"
+
+#define BRICK_CHANNELS 64
+#define BRICK_BIAS 0
+#define BRICK_ROWS 4
+#define PANEL_BRICKS 4
+#define PANEL_BRICK_BYTES 4096
+
+typedef struct {
+    __m256i codes, magnitudes; /* the table and its absolute values, in both halves */
+} brick_codes;
+
+static inline v16 panel_to_natural(v16 a)
+{
+    return a;
+}
+
+/* `steps` <= 2 bricks for two channels in turn: their activations stay in registers, the sums in the first cache. */
+static inline __attribute__((always_inline)) void stream_steps(__m256i *sums, const uint8_t *bricks, const int8_t *x,
+                                                               const uint32_t steps, const brick_codes *table)
+{
+    const __m256i mask = _mm256_set1_epi8(15);
+    __m256i even[2], odd[2];
+    for (uint32_t t = 0; t < steps; t++) {
+        even[t] = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(x + t * 32)));
+        odd[t] = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(x + t * 32 + 16)));
+    }
+    for (uint32_t c = 0; c < BRICK_CHANNELS / 2; c++) {
+        __m256i sum = sums[c];
+        for (uint32_t t = 0; t < steps; t++) {
+            __m256i nibbles = _mm256_loadu_si256((const __m256i *)(bricks + t * 1024 + c * 32));
+            __m256i low = _mm256_and_si256(nibbles, mask);
+            __m256i high = _mm256_and_si256(_mm256_srli_epi16(nibbles, 4), mask);
+            sum = ork_dot_avx2(sum, _mm256_shuffle_epi8(table->codes, low), _mm256_shuffle_epi8(table->magnitudes, low),
+                               even[t]);
+            sum = ork_dot_avx2(sum, _mm256_shuffle_epi8(table->codes, high),
+                               _mm256_shuffle_epi8(table->magnitudes, high), odd[t]);
+        }
+        sums[c] = sum;
+    }
+}
+
+/* Register c holds channels 2 c and 2 c + 1, four partial sums each. */
+static inline void stream_bricks(int32_t *acc, const uint8_t *bricks, const int8_t *x, uint32_t count, int32_t start,
+                                 const brick_codes *codes)
+{
+    (void)start;
+    __m256i sums[BRICK_CHANNELS / 2];
+    for (uint32_t c = 0; c < BRICK_CHANNELS / 2; c++)
+        sums[c] = _mm256_setzero_si256();
+    uint32_t t = 0;
+    for (; t + 2 <= count; t += 2)
+        stream_steps(sums, bricks + t * (uint64_t)1024, x + t * 32, 2, codes);
+    for (; t < count; t++)
+        stream_steps(sums, bricks + t * (uint64_t)1024, x + t * 32, 1, codes);
+    for (uint32_t c = 0; c < BRICK_CHANNELS; c += 8) {
+        const __m256i *s = sums + c / 2;
+        /* Low half: channels c, c + 2, c + 4, c + 6; high half: the odd ones. */
+        __m256i sum = _mm256_hadd_epi32(_mm256_hadd_epi32(s[0], s[1]), _mm256_hadd_epi32(s[2], s[3]));
+        sum = _mm256_permutevar8x32_epi32(sum, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+        _mm256_storeu_si256((__m256i *)(acc + c), sum);
+    }
+}
+
+/* Pairs of k follow the split activations: 8 pairs of even k, then 8 of odd k. */
+static inline void inflate_brick(uint8_t *panel, const uint8_t *brick, const brick_codes *codes)
+{
+    const __m128i table = _mm256_castsi256_si128(codes->codes), mask = _mm_set1_epi8(15);
+    for (uint32_t c = 0; c < BRICK_CHANNELS; c += 8) {
+        __m256i even[8], odd[8];
+        for (uint32_t i = 0; i < 8; i++) {
+            __m128i nibbles = _mm_loadu_si128((const __m128i *)(brick + (c + i) * 16));
+            __m128i high = _mm_and_si128(_mm_srli_epi16(nibbles, 4), mask);
+            even[i] = _mm256_cvtepi8_epi16(_mm_shuffle_epi8(table, _mm_and_si128(nibbles, mask)));
+            odd[i] = _mm256_cvtepi8_epi16(_mm_shuffle_epi8(table, high));
+        }
+        ork_transpose_avx2(even);
+        ork_transpose_avx2(odd);
+        for (uint32_t p = 0; p < 8; p++) {
+            _mm256_store_si256((__m256i *)(panel + (p * BRICK_CHANNELS + c) * 4), even[p]);
+            _mm256_store_si256((__m256i *)(panel + ((p + 8) * BRICK_CHANNELS + c) * 4), odd[p]);
+        }
+    }
+}
+
+#include "kernels/x86/multiply_panel_avx2.inc.c"
+#include "kernels/matmul_brick.inc.c"
+
+static void matmul_codes(const struct ork_matmul_args *args, const int8_t *codes)
+{
+    brick_codes table;
+    table.codes = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)codes));
+    table.magnitudes = _mm256_abs_epi8(table.codes);
+    brick_matmul(args, args->x->split, &table);
+}
+
+void ork_matmul_i4_avx2(const struct ork_matmul_args *args)
+{
+    static const int8_t codes[16] = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
+    matmul_codes(args, codes);
+}
+
+void ork_matmul_nf4_avx2(const struct ork_matmul_args *args)
+{
+    matmul_codes(args, args->w->table);
+}

@@ -1,0 +1,46 @@
+/* Matmul on g8 rows (int8 with an f16 scale per 32 inputs) with AVX2. Sixteen groups of 32 inputs at a time give the
+ * sixteen lanes of the numerics contract. */
+#define ORK_VECTOR_AVX2
+
+#include "kernels/isa.h"
+#include "kernels/vector.h"
+#include "kernels/x86/integer_avx2.h"
+
+#define CHANNELS 4
+
+typedef struct {
+    const int8_t *x;
+} g8_chunk;
+
+static inline void load_chunk(g8_chunk *chunk, const int8_t *x, uint32_t groups)
+{
+    (void)groups;
+    chunk->x = x;
+}
+
+/* lanes + terms of `groups` <= 16 groups. */
+static inline __attribute__((always_inline)) v16 add_chunk(v16 lanes, const g8_chunk *chunk,
+                                                           v16 x_scales, const uint8_t *weights,
+                                                           const uint8_t *scales, const uint32_t groups)
+{
+    __m256i sums[16];
+    for (uint32_t j = 0; j < 16; j++) {
+        sums[j] = _mm256_setzero_si256();
+        if (j < groups) {
+            __m256i w = _mm256_loadu_si256((const __m256i *)(weights + j * 32));
+            __m256i input = _mm256_loadu_si256((const __m256i *)(chunk->x + j * 32));
+            sums[j] = ork_dot_avx2(sums[j], w, _mm256_abs_epi8(w), input);
+        }
+    }
+    v16 terms = {_mm256_cvtepi32_ps(ork_sum_eight_avx2(sums)), _mm256_cvtepi32_ps(ork_sum_eight_avx2(sums + 8))};
+    const uint16_t *halves = (const uint16_t *)(const void *)scales;
+    v16 w_scales = groups == 16 ? v16_load_f16(halves) : v16_load_f16_partial(halves, groups);
+    return v16_fma(v16_multiply(terms, x_scales), w_scales, lanes);
+}
+
+#include "kernels/matmul_g8.inc.c"
+
+void ork_matmul_g8_avx2(const struct ork_matmul_args *args)
+{
+    g8_matmul(args);
+}

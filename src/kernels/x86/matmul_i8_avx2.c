@@ -1,0 +1,80 @@
+/* Matmul on i8 bricks with AVX2. */
+#define ORK_VECTOR_AVX2
+
+#include "kernels/isa.h"
+#include "kernels/vector.h"
+#include "kernels/x86/integer_avx2.h"
+
+#define BRICK_CHANNELS 32
+#define BRICK_BIAS 0
+#define BRICK_ROWS 4
+#define PANEL_BRICKS 4
+#define PANEL_BRICK_BYTES 2048
+
+typedef struct {
+    int unused;
+} brick_codes;
+
+static inline v16 panel_to_natural(v16 a)
+{
+    return a;
+}
+
+/* `steps` <= 4 bricks for each channel in turn: their activations stay in registers, the sums in the first cache. */
+static inline __attribute__((always_inline)) void stream_steps(__m256i *sums, const uint8_t *bricks, const int8_t *x,
+                                                               const uint32_t steps)
+{
+    __m256i input[4];
+    for (uint32_t t = 0; t < steps; t++)
+        input[t] = _mm256_loadu_si256((const __m256i *)(x + t * 32));
+    for (uint32_t c = 0; c < BRICK_CHANNELS; c++) {
+        __m256i sum = sums[c];
+        for (uint32_t t = 0; t < steps; t++) {
+            __m256i w = _mm256_loadu_si256((const __m256i *)(bricks + t * 1024 + c * 32));
+            sum = ork_dot_avx2(sum, w, _mm256_abs_epi8(w), input[t]);
+        }
+        sums[c] = sum;
+    }
+}
+
+static inline void stream_bricks(int32_t *acc, const uint8_t *bricks, const int8_t *x, uint32_t count, int32_t start,
+                                 const brick_codes *codes)
+{
+    (void)start;
+    (void)codes;
+    __m256i sums[BRICK_CHANNELS];
+    for (uint32_t c = 0; c < BRICK_CHANNELS; c++)
+        sums[c] = _mm256_setzero_si256();
+    uint32_t t = 0;
+    for (; t + 4 <= count; t += 4)
+        stream_steps(sums, bricks + t * (uint64_t)1024, x + t * 32, 4);
+    for (; t < count; t++)
+        stream_steps(sums, bricks + t * (uint64_t)1024, x + t * 32, 1);
+    for (uint32_t c = 0; c < BRICK_CHANNELS; c += 8)
+        _mm256_storeu_si256((__m256i *)(acc + c), ork_sum_eight_avx2(sums + c));
+}
+
+static inline void inflate_brick(uint8_t *panel, const uint8_t *brick, const brick_codes *codes)
+{
+    (void)codes;
+    for (uint32_t c = 0; c < BRICK_CHANNELS; c += 8)
+        for (uint32_t half = 0; half < 2; half++) {
+            __m256i pairs[8];
+            for (uint32_t i = 0; i < 8; i++) {
+                const uint8_t *codes16 = brick + (c + i) * 32 + half * 16;
+                pairs[i] = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)codes16));
+            }
+            ork_transpose_avx2(pairs);
+            for (uint32_t p = 0; p < 8; p++)
+                _mm256_store_si256((__m256i *)(panel + ((half * 8 + p) * BRICK_CHANNELS + c) * 4), pairs[p]);
+        }
+}
+
+#include "kernels/x86/multiply_panel_avx2.inc.c"
+#include "kernels/matmul_brick.inc.c"
+
+void ork_matmul_i8_avx2(const struct ork_matmul_args *args)
+{
+    const brick_codes codes = {0};
+    brick_matmul(args, args->x->plain, &codes);
+}
