@@ -226,18 +226,17 @@ out:
 
 /* ---- the encoder ---- */
 
-ork_status ork_pack_encoder_create(uint32_t threads, const struct ork_orkpack_tensor *tensors, size_t count,
+ork_status ork_pack_encoder_create(ork_pool *pool, const struct ork_orkpack_tensor *tensors, size_t count,
                                    ork_pack_encoder **out, ork_error *error)
 {
     ork_pack_encoder *encoder = calloc(1, sizeof(*encoder));
     uint64_t bytes = 0;
-    ork_status status;
+    ork_status status = ORK_OK;
 
     *out = NULL;
     if (encoder == NULL)
         return ork_error_no_memory(error, "pack", sizeof(*encoder));
-    if ((status = ork_pool_create(threads, 0, &encoder->pool, error)) != ORK_OK)
-        goto out;
+    encoder->pool = pool;
     encoder->threads = ork_pool_threads(encoder->pool);
     encoder->scratch_floats = 1024; /* refuse_element() decodes one block */
     for (size_t i = 0; i < count; i++) {
@@ -276,6 +275,5 @@ void ork_pack_encoder_destroy(ork_pack_encoder *encoder)
         free(encoder->scratch[i]);
     free(encoder->scratch);
     ork_pages_free(encoder->planes, encoder->planes_bytes);
-    ork_pool_destroy(encoder->pool);
     free(encoder);
 }

@@ -23,8 +23,8 @@ struct ork_pack_result {
     double squared_error, squared_norm;
 };
 
-/* Threads and memory for the largest of the tensors. threads: as ork_pool_create. */
-ork_status ork_pack_encoder_create(uint32_t threads, const struct ork_orkpack_tensor *tensors, size_t count,
+/* Memory for the largest of the tensors. The pool must outlive the encoder. */
+ork_status ork_pack_encoder_create(ork_pool *pool, const struct ork_orkpack_tensor *tensors, size_t count,
                                    ork_pack_encoder **encoder, ork_error *error);
 void ork_pack_encoder_destroy(ork_pack_encoder *encoder);
 /* A value that is not finite, or too large for a float tier, is ORK_BAD_FILE naming tensor and element (the lowest). */

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "pack/encode.h"
+#include "pack/tables.h"
 #include "quant/ggml_blocks.h"
 #include "quant/tier.h"
 
@@ -23,6 +24,7 @@ struct pack_run {
     const ork_imatrix *imatrix;
     ork_orkpack_writer *writer;
     ork_pack_encoder *encoder;
+    int8_t (*tables)[ORK_NF4_TABLE_ENTRIES]; /* [plan->count], used by nf4 tensors */
     ork_pack_report *report;
     struct ork_progress progress;
     uint64_t tensors_bytes; /* source bytes of finished tensors */
@@ -103,7 +105,7 @@ static ork_status pack_tensor(struct pack_run *run, size_t index, ork_error *err
         .where = run->source_path,
         .source = run->plan->sources[index],
         .tensor = tensor,
-        .table = tensor->tier == ORK_TIER_NF4 ? ork_nf4_table : NULL,
+        .table = tensor->tier == ORK_TIER_NF4 ? run->tables[index] : NULL,
         .tick = tick,
         .tick_context = run,
     };
@@ -185,6 +187,7 @@ static ork_status write_pack(struct pack_run *run, const char *output, ork_error
 {
     const ork_pack_params *params = run->params;
     struct ork_pack_plan *plan = run->plan;
+    ork_pool *pool = NULL;
     ork_status status;
 
     status = ork_orkpack_writer_create(output, params->overwrite, &plan->metadata, plan->metadata_count, plan->tensors,
@@ -192,10 +195,20 @@ static ork_status write_pack(struct pack_run *run, const char *output, ork_error
                                        error);
     if (status != ORK_OK)
         return status;
-    status = ork_pack_encoder_create(params->threads, plan->tensors, plan->count, &run->encoder, error);
+    run->tables = ork_arena_array(&plan->arena, plan->count, sizeof(*run->tables));
+    if (run->tables == NULL)
+        status = ork_error_no_memory(error, output, plan->count * sizeof(*run->tables));
+    if (status == ORK_OK)
+        status = ork_pool_create(params->threads, 0, &pool, error);
+    if (status == ORK_OK)
+        status = ork_pack_encoder_create(pool, plan->tensors, plan->count, &run->encoder, error);
+    run->progress.step = "code tables";
+    if (status == ORK_OK)
+        status = ork_pack_fit_tables(pool, plan, run->imatrix, run->writer, run->tables, tick, run, error);
     if (status == ORK_OK)
         status = pack_tensors(run, error);
     ork_pack_encoder_destroy(run->encoder);
+    ork_pool_destroy(pool);
     if (status != ORK_OK) {
         /* Only a run that was stopped is worth continuing; a bad source stays bad and a full disk wants its room. */
         ork_orkpack_writer_abandon(run->writer, status == ORK_CANCELLED);
