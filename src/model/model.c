@@ -1,6 +1,7 @@
 /* Owns opening and closing of models and the public functions that only pass a model on; must not know how architectures
  * compute. */
 #include "base/error.h"
+#include "base/pool.h"
 #include "model/arch/arch.h"
 #include "model/card.h"
 #include "text/chat.h"
@@ -199,4 +200,17 @@ ork_status ork_text_stream_create(const ork_model *model, bool special, ork_text
 {
     /* What is generated continues a prompt, so its first space counts. */
     return ork_tokenizer_stream_create(model->tokenizer, special, false, stream, error);
+}
+
+const char *ork_chat_template_name(const ork_model *model)
+{
+    return ork_tokenizer_chat_template_name(model->tokenizer);
+}
+
+ork_status ork_chat_tokenize(const ork_model *model, const char *template_name, const ork_chat_message *messages,
+                             size_t message_count, bool add_generation_prompt, ork_token **tokens, size_t *count,
+                             char **text, ork_error *error)
+{
+    return ork_tokenizer_chat_tokenize(model->tokenizer, template_name, messages, message_count, add_generation_prompt,
+                                       tokens, count, text, error);
 }
