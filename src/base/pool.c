@@ -12,7 +12,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +41,7 @@ struct ork_pool {
     atomic_uint caller_sleeps;
     _Alignas(CACHE_LINE) atomic_uint barrier_arrived;
     _Alignas(CACHE_LINE) atomic_uint barrier_round;
+    atomic_uint barrier_sleepers;
 };
 
 static void futex_wait(atomic_uint *word, unsigned expected)
@@ -140,6 +140,8 @@ ork_status ork_pool_create(uint32_t threads, uint32_t spin_us, ork_pool **out, o
     memset(pool, 0, sizeof *pool);
     pool->threads = threads;
     pool->spin_us = spin_us == UINT32_MAX ? ORK_POOL_SPIN_DEFAULT_US : spin_us;
+    if (threads > ork_topology_threads())
+        pool->spin_us = 0; /* who is waited for may need this core */
     pool->workers = calloc(threads, sizeof *pool->workers);
     ork_status status = ORK_OK;
     if (!pool->workers) {
@@ -227,9 +229,14 @@ void ork_pool_barrier(ork_pool *pool)
     if (atomic_fetch_add(&pool->barrier_arrived, 1) + 1 == threads) {
         atomic_store_explicit(&pool->barrier_arrived, 0, memory_order_relaxed);
         atomic_fetch_add(&pool->barrier_round, 1);
+        if (atomic_load(&pool->barrier_sleepers))
+            futex_wake_all(&pool->barrier_round);
         return;
     }
-    /* Everybody else is running too, so this is short unless a core was taken away: then give the time to it. */
-    while (spin_until_changed(&pool->barrier_round, round, pool->spin_us) == round)
-        sched_yield();
+    /* Everybody else is running too, so this is short unless a core was taken away: then leave this one to others. */
+    while (spin_until_changed(&pool->barrier_round, round, pool->spin_us) == round) {
+        atomic_fetch_add(&pool->barrier_sleepers, 1);
+        futex_wait(&pool->barrier_round, round);
+        atomic_fetch_sub(&pool->barrier_sleepers, 1);
+    }
 }

@@ -42,7 +42,7 @@ static bool check(const char *model, const char *tier)
 {
     static const struct {
         uint32_t threads, batch_rows;
-    } variants[] = {{1, 1}, {2, 1}, {3, 1}, {5, 1}, {1, 2}, {2, 7}, {3, 33}, {1, 64}, {4, 128}};
+    } variants[] = {{1, 1}, {2, 1}, {1, 3}, {3, 33}, {2, 128}};
     struct fixture fixture;
     char path[256];
     bool same = true;
