@@ -107,16 +107,18 @@ static void encode_region(void *context, uint32_t thread, uint32_t threads)
 
 /* ---- one tensor ---- */
 
-/* Smallest magnitude that a float tier rounds to infinity; infinity itself for the others. */
+/* Smallest magnitude that the tier cannot hold: what rounds to infinity, or where scale * code might. */
 static uint32_t limit_bits_of(uint32_t tier)
 {
     switch (tier) {
+    case ORK_TIER_F32:
+        return 0x7f800000u; /* infinity */
     case ORK_TIER_F16:
         return 0x477ff000u; /* 65520 */
     case ORK_TIER_BF16:
         return 0x7f7f8000u;
     default:
-        return 0x7f800000u;
+        return 0x7b800000u; /* 2^120 */
     }
 }
 
