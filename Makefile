@@ -1,18 +1,19 @@
 # The front door. Everything real is in CMakeLists.txt and the presets, tools/ and tests/.
-.PHONY: all demo test asan tsan aarch64 bench format-check install clean help setup setup-test
+.PHONY: all demo demo-run test asan tsan aarch64 bench format-check install clean help setup setup-test
 .DEFAULT_GOAL := all
 
-PRESET ?= release
 PREFIX ?= /usr/local
-ORK = build/$(PRESET)/cli/ork
+ORK = build/release/cli/ork
 DEMO = build/demo.orkpack
 CLANG_FORMAT ?= clang-format
 
 all: setup ## build the library and the command line
-	cmake --preset $(PRESET) >build/configure.log || { cat build/configure.log; exit 1; }
-	cmake --build --preset $(PRESET) --target ork
+	@cmake --preset release -DORK_TESTS=OFF >build/configure.log || { cat build/configure.log; exit 1; }
+	cmake --build --preset release
 
-demo: all ## build, pack the bundled model, show its card, generate text
+demo: all demo-run ## build, pack the bundled model, show its card, generate text
+
+demo-run:
 	$(ORK) pack --force models/demo-lfm2moe.gguf $(DEMO)
 	$(ORK) info $(DEMO)
 	$(ORK) run $(DEMO) -p "The king said unto the people," -n 120 --seed 7 --stats
@@ -30,7 +31,7 @@ format-check: ## C files that clang-format would change
 	git ls-files '*.c' '*.h' | xargs $(CLANG_FORMAT) --dry-run -Werror
 
 install: all ## into PREFIX (/usr/local), below DESTDIR
-	cmake --install build/$(PRESET) --prefix $(PREFIX)
+	cmake --install build/release --prefix $(PREFIX)
 
 clean: ## remove everything that was built
 	rm -rf build
