@@ -13,11 +13,16 @@
 
 /* ---- the merge table ---- */
 
+static uint32_t first_slot(const struct ork_bpe *bpe, ork_token left, ork_token right)
+{
+    uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+    return (uint32_t)ork_hash_mix(bpe->vocabulary->seed, pair) & bpe->slot_mask;
+}
+
 /* The slot of the pair, or the free one where it belongs. */
 static uint32_t find_slot(const struct ork_bpe *bpe, ork_token left, ork_token right)
 {
-    uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    uint32_t slot = (uint32_t)ork_hash_mix(bpe->vocabulary->seed, pair) & bpe->slot_mask;
+    uint32_t slot = first_slot(bpe, left, right);
     while (bpe->slots[slot]) {
         const struct ork_bpe_merge *merge = &bpe->merges[bpe->slots[slot] - 1];
         if (merge->left == left && merge->right == right)
@@ -27,28 +32,83 @@ static uint32_t find_slot(const struct ork_bpe *bpe, ork_token left, ork_token r
     return slot;
 }
 
-/* "left right", split at the first space that is not at the beginning. */
-static void add_merge(struct ork_bpe *bpe, const char *text, uint64_t length, char *joined)
+/* The two sides of a merge as the file has it. */
+struct sides {
+    const char *left, *right;
+    size_t left_bytes, right_bytes;
+};
+
+/* "left right", split at the first space that is not at the beginning; false for anything else. */
+static bool split_merge(const char *text, uint64_t length, struct sides *sides)
 {
     const char *space = length > 1 ? memchr(text + 1, ' ', length - 1) : NULL;
-    uint64_t joined_bytes = length - 1;
-    if (!space || joined_bytes > bpe->vocabulary->text_bytes_max)
-        return;
-    size_t left_bytes = (size_t)(space - text), right_bytes = length - left_bytes - 1;
-    memcpy(joined, text, left_bytes);
-    memcpy(joined + left_bytes, space + 1, right_bytes);
-    struct ork_bpe_merge merge = {
-        .left = ork_vocabulary_find_plain(bpe->vocabulary, text, left_bytes),
-        .right = ork_vocabulary_find_plain(bpe->vocabulary, space + 1, right_bytes),
-        .result = ork_vocabulary_find_plain(bpe->vocabulary, joined, joined_bytes),
-    };
-    if (merge.left < 0 || merge.right < 0 || merge.result < 0)
-        return;
-    uint32_t slot = find_slot(bpe, merge.left, merge.right);
-    if (bpe->slots[slot])
-        return; /* a pair that stands twice has its first, better rank */
-    bpe->merges[bpe->merge_count++] = merge;
-    bpe->slots[slot] = bpe->merge_count;
+    if (!space)
+        return false;
+    *sides = (struct sides){text, space + 1, (size_t)(space - text), length - (size_t)(space - text) - 1};
+    return true;
+}
+
+/* The token that a merge makes. In real files that is nearly always the one after the result of the merge before, or the
+ * same, which saves a search. joined: room for text_bytes_max bytes. */
+static ork_token find_result(const struct ork_bpe *bpe, const struct sides *sides, char *joined)
+{
+    const struct ork_vocabulary *vocabulary = bpe->vocabulary;
+    size_t size_bytes = sides->left_bytes + sides->right_bytes;
+    if (size_bytes > vocabulary->text_bytes_max)
+        return -1;
+    memcpy(joined, sides->left, sides->left_bytes);
+    memcpy(joined + sides->left_bytes, sides->right, sides->right_bytes);
+    ork_token last = bpe->merge_count ? bpe->merges[bpe->merge_count - 1].result : -1;
+    for (ork_token guess = last; last >= 0 && guess <= last + 1 && (uint32_t)guess < vocabulary->size; guess++) {
+        uint32_t guess_bytes;
+        const char *guess_text = ork_vocabulary_text(vocabulary, guess, &guess_bytes);
+        if (guess_bytes == size_bytes && memcmp(guess_text, joined, size_bytes) == 0)
+            return ork_vocabulary_is_plain(vocabulary, guess) ? guess : -1;
+    }
+    return ork_vocabulary_find_plain(vocabulary, joined, size_bytes);
+}
+
+/* Reads the merges between tokens into bpe->merges. Searches miss the cache, so they are asked for some merges ahead. */
+static void read_merges(struct ork_bpe *bpe, const struct ork_meta_value *merges, char *joined)
+{
+    enum { AHEAD = 16 };
+    const struct ork_vocabulary *vocabulary = bpe->vocabulary;
+    uint64_t position = 0, length;
+    const char *text;
+    for (size_t count = AHEAD; count == AHEAD;) {
+        struct sides batch[AHEAD];
+        for (count = 0; count < AHEAD && ork_meta_next_string(merges, &position, &text, &length);) {
+            if (!split_merge(text, length, &batch[count]))
+                continue;
+            ork_vocabulary_prefetch(vocabulary, batch[count].left, batch[count].left_bytes);
+            ork_vocabulary_prefetch(vocabulary, batch[count].right, batch[count].right_bytes);
+            count++;
+        }
+        for (size_t i = 0; i < count; i++) {
+            struct ork_bpe_merge merge = {
+                .left = ork_vocabulary_find_plain(vocabulary, batch[i].left, batch[i].left_bytes),
+                .right = ork_vocabulary_find_plain(vocabulary, batch[i].right, batch[i].right_bytes),
+                .result = find_result(bpe, &batch[i], joined),
+            };
+            if (merge.left >= 0 && merge.right >= 0 && merge.result >= 0)
+                bpe->merges[bpe->merge_count++] = merge;
+        }
+    }
+}
+
+/* A pair that stands twice keeps its first, better rank. */
+static void index_merges(struct ork_bpe *bpe)
+{
+    enum { AHEAD = 16 };
+    for (uint32_t rank = 0; rank < bpe->merge_count; rank++) {
+        if (rank + AHEAD < bpe->merge_count) {
+            const struct ork_bpe_merge *later = &bpe->merges[rank + AHEAD];
+            __builtin_prefetch(&bpe->slots[first_slot(bpe, later->left, later->right)], 1);
+        }
+        uint32_t slot = find_slot(bpe, bpe->merges[rank].left, bpe->merges[rank].right);
+        if (bpe->slots[slot] == 0)
+            bpe->slots[slot] = rank + 1;
+    }
 }
 
 static ork_status load_merges(struct ork_bpe *bpe, struct ork_vocabulary *vocabulary, const ork_meta *meta,
@@ -58,12 +118,12 @@ static ork_status load_merges(struct ork_bpe *bpe, struct ork_vocabulary *vocabu
     ork_status status = ork_meta_array(meta, MERGES_KEY, true, ORK_META_STRING, 0, &merges, error);
     if (status != ORK_OK)
         return status;
-    if (merges->count > 4 * (uint64_t)ORK_VOCABULARY_TOKENS_MAX)
+    if (merges->count > ORK_BPE_MERGES_MAX)
         return ork_error_set(error, ORK_UNSUPPORTED, MERGES_KEY, merges->offset,
                              "%llu merges are more than the limit of %u", (unsigned long long)merges->count,
-                             4 * ORK_VOCABULARY_TOKENS_MAX);
+                             ORK_BPE_MERGES_MAX);
     uint32_t slot_count = 16;
-    while (slot_count < 2 * merges->count)
+    while (slot_count < merges->count + merges->count / 2)
         slot_count *= 2;
     bpe->merges = ork_arena_array(&vocabulary->arena, merges->count, sizeof *bpe->merges);
     bpe->slots = ork_arena_array(&vocabulary->arena, slot_count, sizeof *bpe->slots);
@@ -73,10 +133,8 @@ static ork_status load_merges(struct ork_bpe *bpe, struct ork_vocabulary *vocabu
         return ork_error_no_memory(error, MERGES_KEY, merges->count * sizeof *bpe->merges);
     }
     bpe->slot_mask = slot_count - 1;
-    uint64_t position = 0, length;
-    const char *text;
-    while (ork_meta_next_string(merges, &position, &text, &length))
-        add_merge(bpe, text, length, joined);
+    read_merges(bpe, merges, joined);
+    index_merges(bpe);
     free(joined);
     return ORK_OK;
 }

@@ -20,6 +20,8 @@ void ork_text_scratch_free(struct ork_text_scratch *scratch);
 
 /* ---- byte-level BPE (models.md 5.4) ---- */
 
+#define ORK_BPE_MERGES_MAX (1u << 24)
+
 struct ork_bpe_merge {
     ork_token left, right, result;
 };

@@ -30,16 +30,20 @@ uint64_t ork_hash_seed(void)
     return seed;
 }
 
+/* The first bytes of a text, at most 8, as one word. */
+static uint64_t load_head(const char *text, size_t size_bytes)
+{
+    uint64_t head = 0;
+    memcpy(&head, text, size_bytes < 8 ? size_bytes : 8);
+    return head;
+}
+
 static uint64_t hash_text(uint64_t seed, const char *text, size_t size_bytes)
 {
-    uint64_t hash = ork_hash_mix(seed, size_bytes), word;
-    for (; size_bytes >= 8; text += 8, size_bytes -= 8) {
-        memcpy(&word, text, 8);
-        hash = ork_hash_mix(hash, word);
-    }
-    word = 0;
-    memcpy(&word, text, size_bytes);
-    return ork_hash_mix(hash, word);
+    uint64_t hash = ork_hash_mix(seed, size_bytes);
+    for (; size_bytes > 8; text += 8, size_bytes -= 8)
+        hash = ork_hash_mix(hash, load_head(text, 8));
+    return ork_hash_mix(hash, load_head(text, size_bytes));
 }
 
 /* ---- the byte alphabet ---- */
@@ -124,19 +128,24 @@ static ork_status copy_texts(struct ork_vocabulary *vocabulary, const struct ork
     return ORK_OK;
 }
 
-/* The slot that holds the text, or the free one where it belongs. */
-static uint32_t find_slot(const struct ork_vocabulary *vocabulary, const char *text, size_t size_bytes, uint32_t *tag)
+static uint32_t first_slot(const struct ork_vocabulary *vocabulary, const char *text, size_t size_bytes)
 {
-    uint64_t hash = hash_text(vocabulary->seed, text, size_bytes);
-    *tag = (uint32_t)(hash >> 32);
-    for (uint32_t slot = (uint32_t)hash & vocabulary->slot_mask;; slot = (slot + 1) & vocabulary->slot_mask) {
-        if (vocabulary->slots[slot] == 0)
+    return (uint32_t)hash_text(vocabulary->seed, text, size_bytes) & vocabulary->slot_mask;
+}
+
+/* The slot that holds the text, or the free one where it belongs. */
+static struct ork_vocabulary_slot *find_slot(const struct ork_vocabulary *vocabulary, const char *text,
+                                             size_t size_bytes)
+{
+    uint64_t head = load_head(text, size_bytes);
+    for (uint32_t i = first_slot(vocabulary, text, size_bytes);; i = (i + 1) & vocabulary->slot_mask) {
+        struct ork_vocabulary_slot *slot = &vocabulary->slots[i];
+        if (slot->next_id == 0)
             return slot;
-        if (vocabulary->tags[slot] != *tag)
+        if (slot->head != head || slot->size_bytes != size_bytes)
             continue;
-        uint32_t size;
-        const char *other = ork_vocabulary_text(vocabulary, (ork_token)(vocabulary->slots[slot] - 1), &size);
-        if (size == size_bytes && memcmp(other, text, size) == 0)
+        const char *other = vocabulary->texts + vocabulary->text_begins[slot->next_id - 1];
+        if (size_bytes <= 8 || memcmp(other + 8, text + 8, size_bytes - 8) == 0)
             return slot;
     }
 }
@@ -144,43 +153,42 @@ static uint32_t find_slot(const struct ork_vocabulary *vocabulary, const char *t
 static ork_status build_index(struct ork_vocabulary *vocabulary, ork_error *error)
 {
     uint32_t slot_count = 16;
-    while (slot_count < 2 * vocabulary->size)
+    while (slot_count < vocabulary->size + vocabulary->size / 2)
         slot_count *= 2;
     vocabulary->slots = ork_arena_array(&vocabulary->arena, slot_count, sizeof *vocabulary->slots);
-    vocabulary->tags = ork_arena_array(&vocabulary->arena, slot_count, sizeof *vocabulary->tags);
-    if (!vocabulary->slots || !vocabulary->tags)
+    if (!vocabulary->slots)
         return ork_error_no_memory(error, TOKENS_KEY, slot_count * sizeof *vocabulary->slots);
     vocabulary->slot_mask = slot_count - 1;
     vocabulary->seed = ork_hash_seed();
     for (uint32_t i = 0; i < vocabulary->size; i++) {
-        uint32_t size, tag;
+        uint32_t size;
         const char *text = ork_vocabulary_text(vocabulary, (ork_token)i, &size);
-        uint32_t slot = find_slot(vocabulary, text, size, &tag);
-        if (vocabulary->slots[slot])
+        struct ork_vocabulary_slot *slot = find_slot(vocabulary, text, size);
+        if (slot->next_id)
             return ork_error_set(error, ORK_BAD_FILE, TOKENS_KEY, -1, "tokens %u and %u have the same text '%.*s'",
-                                 vocabulary->slots[slot] - 1, i, (int)(size < 64 ? size : 64), text);
-        vocabulary->slots[slot] = i + 1;
-        vocabulary->tags[slot] = tag;
+                                 slot->next_id - 1, i, (int)(size < 64 ? size : 64), text);
+        *slot = (struct ork_vocabulary_slot){i + 1, size, load_head(text, size)};
     }
     return ORK_OK;
 }
 
 ork_token ork_vocabulary_find(const struct ork_vocabulary *vocabulary, const char *text, size_t size_bytes)
 {
-    uint32_t tag;
     if (size_bytes > vocabulary->text_bytes_max)
         return -1;
-    return (ork_token)vocabulary->slots[find_slot(vocabulary, text, size_bytes, &tag)] - 1;
+    return (ork_token)find_slot(vocabulary, text, size_bytes)->next_id - 1;
 }
 
 ork_token ork_vocabulary_find_plain(const struct ork_vocabulary *vocabulary, const char *text, size_t size_bytes)
 {
     ork_token token = ork_vocabulary_find(vocabulary, text, size_bytes);
-    if (token < 0)
-        return -1;
-    uint8_t type = vocabulary->types[token];
-    bool plain = type == ORK_TOKEN_NORMAL || type == ORK_TOKEN_USER_DEFINED || type == ORK_TOKEN_UNUSED;
-    return plain ? token : -1;
+    return token >= 0 && ork_vocabulary_is_plain(vocabulary, token) ? token : -1;
+}
+
+void ork_vocabulary_prefetch(const struct ork_vocabulary *vocabulary, const char *text, size_t size_bytes)
+{
+    if (size_bytes <= vocabulary->text_bytes_max)
+        __builtin_prefetch(&vocabulary->slots[first_slot(vocabulary, text, size_bytes)]);
 }
 
 /* ---- types and special ids ---- */

@@ -29,6 +29,13 @@ enum ork_tokenizer_kind {
     ORK_TOKENIZER_SPM  /* "llama": U+2581 stands for a space, byte tokens are <0xHH> */
 };
 
+/* Open addressing by text. The first bytes stand here too, so that a search for a short text stays in one cache line. */
+struct ork_vocabulary_slot {
+    uint32_t next_id; /* id + 1; 0 is free */
+    uint32_t size_bytes;
+    uint64_t head; /* the first 8 bytes, zeros behind a shorter text */
+};
+
 struct ork_vocabulary {
     struct ork_arena arena;
     enum ork_tokenizer_kind kind;
@@ -40,8 +47,7 @@ struct ork_vocabulary {
     uint8_t *ends;               /* [size] 1 for a token that ends a generation */
     const uint8_t *pieces;       /* bytes that tokens stand for; piece i begins at text_begins[i] */
     const uint32_t *piece_sizes; /* [size] bytes */
-    /* Open addressing: id + 1, 0 is free; the tag is the upper half of the hash. */
-    uint32_t *slots, *tags; /* [slot_mask + 1] */
+    struct ork_vocabulary_slot *slots; /* [slot_mask + 1] */
     uint32_t slot_mask;
     uint64_t seed;
     ork_token bos, eos, eot, unknown; /* -1: none */
@@ -61,11 +67,20 @@ static inline const char *ork_vocabulary_text(const struct ork_vocabulary *vocab
     return vocabulary->texts + begin;
 }
 
+/* Whether plain text may become this token: never control, unknown or byte tokens. So nothing that a user writes is
+ * merged into a control token. */
+static inline bool ork_vocabulary_is_plain(const struct ork_vocabulary *vocabulary, ork_token token)
+{
+    uint8_t type = vocabulary->types[token];
+    return type == ORK_TOKEN_NORMAL || type == ORK_TOKEN_USER_DEFINED || type == ORK_TOKEN_UNUSED;
+}
+
 /* The token with this text, -1 when there is none. */
 ork_token ork_vocabulary_find(const struct ork_vocabulary *vocabulary, const char *text, size_t size_bytes);
-/* As above, among the tokens that plain text may become: never control, unknown or byte tokens. So nothing that a user
- * writes is merged into a control token. */
+/* As above, among the plain ones. */
 ork_token ork_vocabulary_find_plain(const struct ork_vocabulary *vocabulary, const char *text, size_t size_bytes);
+/* Fetches what a search for this text will look at, for searches that are known in advance. */
+void ork_vocabulary_prefetch(const struct ork_vocabulary *vocabulary, const char *text, size_t size_bytes);
 static inline ork_token ork_vocabulary_find_string(const struct ork_vocabulary *vocabulary, const char *text)
 {
     return ork_vocabulary_find(vocabulary, text, strlen(text));

@@ -196,6 +196,62 @@ static bool check_vocabulary(const char *golden_path, unsigned *failures)
 
 static unsigned checked_count;
 
+/* llama.cpp's own vectors (models.md 5.8): texts in .inp, divided by a line, and ids in .out, one text a line. */
+static unsigned check_published(const ork_tokenizer *tokenizer, char *texts, char *ids)
+{
+    static const char divider[] = "\n__ggml_vocab_test__\n";
+    unsigned count = 0;
+    for (char *text = texts; text; count++) {
+        char *end = strstr(text, divider), *line_end = strchr(ids, '\n'), *id = ids;
+        if (!end) /* what follows the last divider is no text */
+            break;
+        assert_non_null(line_end);
+        *line_end = 0;
+        struct ork_token_list list = {0};
+        encode(tokenizer, text, (size_t)(end - text), 0, &list);
+        for (size_t i = 0; i < list.count; i++)
+            if (strtol(id, &id, 10) != list.tokens[i])
+                fail_msg("published text %u, token %zu: %d, expected ids are '%s'", count, i, list.tokens[i], ids);
+        if (*id)
+            fail_msg("published text %u: ids are missing: '%s'", count, id);
+        ork_token_list_free(&list);
+        ids = line_end + 1;
+        text = end + strlen(divider);
+    }
+    return count;
+}
+
+static void test_published_vectors(void **state)
+{
+    (void)state;
+    char pattern[1024];
+    glob_t found;
+    test_model_path(pattern, sizeof pattern, "ggml-vocab-*.gguf");
+    if (glob(pattern, 0, NULL, &found) != 0) {
+        print_message("LEFT OUT: no published vocabulary is in the cache; run tools/fetch_models.py\n");
+        return;
+    }
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        char path[1100];
+        size_t size_bytes;
+        snprintf(path, sizeof path, "%s.inp", found.gl_pathv[i]);
+        char *texts = test_read_file(path, &size_bytes);
+        snprintf(path, sizeof path, "%s.out", found.gl_pathv[i]);
+        char *ids = test_read_file(path, &size_bytes);
+        if (texts && ids) {
+            ork_tokenizer *tokenizer = test_gguf_tokenizer(found.gl_pathv[i]);
+            unsigned count = check_published(tokenizer, texts, ids);
+            print_message("%s: %u texts\n", strrchr(found.gl_pathv[i], '/') + 1, count);
+            assert_true(count >= 40);
+            ork_tokenizer_destroy(tokenizer);
+            checked_count++;
+        }
+        free(texts);
+        free(ids);
+    }
+    globfree(&found);
+}
+
 static void test_all_vocabularies(void **state)
 {
     (void)state;
@@ -212,7 +268,8 @@ static void test_all_vocabularies(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_vocabularies)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_vocabularies),
+                                       cmocka_unit_test(test_published_vectors)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     if (failed || checked_count)
         return failed;

@@ -83,8 +83,9 @@ static void test_long_words(void **state)
     (void)state;
     static const char *const names[] = {"default", "gpt-2", "llama-bpe", "qwen2", "qwen35", "smollm", "gpt-4o", "tekken"};
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
+        /* Merging is the same for all; for the later ones the expressions alone are looked at. */
         struct test_meta meta = {0};
-        test_meta_small_bpe(&meta, names[n], merges, sizeof merges / sizeof merges[0], NULL, 0);
+        test_meta_small_bpe(&meta, names[n], merges, n < 3 ? sizeof merges / sizeof merges[0] : 0, NULL, 0);
         ork_tokenizer *tokenizer = test_meta_tokenizer(&meta);
         clock_t start = clock();
         for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {

@@ -4,6 +4,7 @@
 
 #include "text/pretokenize.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,6 +133,16 @@ static unsigned check_tokens(const ork_tokenizer *tokenizer, const json_t *golde
     return !equal;
 }
 
+static ork_tokenizer *bpe_tokenizer(const json_t *vectors, const char *pre)
+{
+    struct test_meta meta = {0};
+    test_meta_string(&meta, "tokenizer.ggml.model", "gpt2");
+    test_meta_string(&meta, "tokenizer.ggml.pre", pre);
+    put_strings(&meta, "tokenizer.ggml.tokens", json_object_get(vectors, "tokens"));
+    put_strings(&meta, "tokenizer.ggml.merges", json_object_get(vectors, "merges"));
+    return test_meta_tokenizer(&meta);
+}
+
 static void test_bpe(void **state)
 {
     (void)state;
@@ -146,12 +157,7 @@ static void test_bpe(void **state)
         if (strcmp(name, pre) != 0) {
             pre = name;
             ork_tokenizer_destroy(tokenizer);
-            struct test_meta meta = {0};
-            test_meta_string(&meta, "tokenizer.ggml.model", "gpt2");
-            test_meta_string(&meta, "tokenizer.ggml.pre", pre);
-            put_strings(&meta, "tokenizer.ggml.tokens", json_object_get(vectors, "tokens"));
-            put_strings(&meta, "tokenizer.ggml.merges", json_object_get(vectors, "merges"));
-            tokenizer = test_meta_tokenizer(&meta);
+            tokenizer = bpe_tokenizer(vectors, pre);
         }
         failures += check_tokens(tokenizer, golden, false);
     }
@@ -190,6 +196,46 @@ static void test_spm(void **state)
     json_decref(vectors);
 }
 
+/* One tokenizer, several threads: the same tokens. Says more under ThreadSanitizer. */
+static void *encode_all(void *context)
+{
+    const ork_tokenizer *tokenizer = context;
+    uint64_t *digest = calloc(1, sizeof *digest);
+    for (size_t i = 0; digest && i < json_array_size(texts); i++) {
+        const json_t *text = json_object_get(json_array_get(texts, i), "text");
+        struct ork_token_list list = {0};
+        if (ork_tokenizer_encode(tokenizer, json_string_value(text), json_string_length(text), 0, &list, NULL) != ORK_OK)
+            *digest = UINT64_MAX;
+        for (size_t k = 0; k < list.count; k++)
+            *digest = *digest * 31 + (uint64_t)list.tokens[k];
+        ork_token_list_free(&list);
+    }
+    return digest;
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    enum { THREADS = 4 };
+    json_t *vectors = test_json("tests/text/vectors/bpe.json");
+    ork_tokenizer *tokenizer = bpe_tokenizer(vectors, "llama-bpe");
+    pthread_t threads[THREADS];
+    uint64_t *expected = encode_all(tokenizer);
+    assert_non_null(expected);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, encode_all, tokenizer), 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *found;
+        assert_int_equal(pthread_join(threads[i], &found), 0);
+        assert_non_null(found);
+        assert_int_equal(*(uint64_t *)found, *expected);
+        free(found);
+    }
+    free(expected);
+    ork_tokenizer_destroy(tokenizer);
+    json_decref(vectors);
+}
+
 static int load(void **state)
 {
     (void)state;
@@ -209,6 +255,6 @@ static int unload(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_words), cmocka_unit_test(test_bpe),
-                                       cmocka_unit_test(test_spm)};
+                                       cmocka_unit_test(test_spm), cmocka_unit_test(test_threads)};
     return cmocka_run_group_tests(tests, load, unload);
 }
