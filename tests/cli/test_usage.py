@@ -2,9 +2,10 @@
 
 import random
 import re
+import subprocess
 import unittest
 
-from support import COMMANDS, DEMO, ProgramTest
+from support import COMMAND, COMMANDS, DEMO, ProgramTest, environment
 
 
 def options_of(text):
@@ -154,8 +155,6 @@ class Options(ProgramTest):
             self.assertIn(process.returncode, (0, 1, 2, 3), (command, arguments, process.stderr))
 
     def ork_any(self, *arguments):
-        import subprocess
-        from support import COMMAND, environment
         return subprocess.run([*COMMAND, *arguments], input="", capture_output=True, text=True, timeout=60,
                               env=environment(self.folder), cwd=self.folder)
 
