@@ -201,8 +201,7 @@ static ork_status encode_word(const struct ork_bpe *bpe, const uint8_t *word, ui
     if (status != ORK_OK)
         return status;
     for (uint32_t i = 0; i < size_bytes; i++)
-        merger->symbols[i] =
-            (struct ork_merge_symbol){.begin = i, .size_bytes = 1, .token = bpe->byte_tokens[word[i]]};
+        merger->symbols[i] = (struct ork_merge_symbol){.begin = i, .size_bytes = 1, .token = bpe->byte_tokens[word[i]]};
     ork_merger_run(merger, size_bytes, find_merge, bpe);
     for (uint32_t i = 0; i != ORK_MERGE_NONE && status == ORK_OK; i = merger->symbols[i].next) {
         if (merger->symbols[i].token >= 0)

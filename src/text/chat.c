@@ -385,8 +385,8 @@ ork_status ork_chat_render(const struct ork_chat_template *template, const char 
     ork_status status = check_messages(messages, message_count, error);
     if (status != ORK_OK)
         return status;
-    struct conversation conversation = {template, messages, message_count, add_generation_prompt,
-                                        {bos_text, bos_bytes}};
+    struct conversation conversation = {
+        template, messages, message_count, add_generation_prompt, {bos_text, bos_bytes}};
     template->family->render(&conversation, prompt);
     return prompt->failed ? ork_error_no_memory(error, "chat template", prompt->text.size_bytes) : ORK_OK;
 }
@@ -466,8 +466,8 @@ ork_status ork_tokenizer_chat_tokenize(const ork_tokenizer *tokenizer, const cha
         return status;
     if (tokenizer->vocabulary.bos >= 0)
         bos_text = ork_vocabulary_text(&tokenizer->vocabulary, tokenizer->vocabulary.bos, &bos_bytes);
-    status = ork_chat_render(&template, bos_text, bos_bytes, messages, message_count, add_generation_prompt, &prompt,
-                             error);
+    status =
+        ork_chat_render(&template, bos_text, bos_bytes, messages, message_count, add_generation_prompt, &prompt, error);
     if (status == ORK_OK)
         status = ork_tokenizer_encode_spans(tokenizer, (const char *)prompt.text.data, prompt.spans, prompt.span_count,
                                             ORK_TOKENIZE_PARSE_SPECIAL, &list, error);

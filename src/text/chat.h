@@ -20,7 +20,7 @@ struct ork_chat_family; /* one of ork_chat_template_names() */
 struct ork_chat_template {
     const struct ork_chat_family *family; /* NULL: none */
     enum ork_chat_thoughts thoughts;
-    bool dated_system; /* Llama 3.1 and later: a system turn with knowledge and template date is always there */
+    bool dated_system;  /* Llama 3.1 and later: a system turn with knowledge and template date is always there */
     bool opens_thought; /* the generation prompt ends with "<think>\n" (Qwen3 thinking-only models) */
 };
 

@@ -30,7 +30,7 @@ struct ork_bpe {
     const struct ork_vocabulary *vocabulary;
     struct ork_splitter *splitter;
     bool ignore_merges;
-    ork_token byte_tokens[256]; /* token of a single byte, -1: the vocabulary has none */
+    ork_token byte_tokens[256];   /* token of a single byte, -1: the vocabulary has none */
     struct ork_bpe_merge *merges; /* [merge_count] by rank */
     uint32_t merge_count;
     /* Open addressing over (left, right): rank + 1, 0 is free. */

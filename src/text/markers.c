@@ -5,26 +5,43 @@
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 static const char *const end_texts[] = {
-    "<|eot_id|>",   "<|im_end|>",  "<|end|>",           "<|return|>",      "<|call|>",
-    "<|flush|>",    "<|calls|>",   "<end_of_turn>",     "<|endoftext|>",   "</s>",
-    "<|eom_id|>",   "<EOT>",       "_<EOT>",            "[EOT]",           "[EOS]",
-    "<|end_of_text|>", "<end_of_utterance>", "<eos>",   "<turn|>",         "<|tool_response>",
-    "<｜end▁of▁sentence｜>", "[e~[",
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<|flush|>",
+    "<|calls|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "</s>",
+    "<|eom_id|>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "[EOS]",
+    "<|end_of_text|>",
+    "<end_of_utterance>",
+    "<eos>",
+    "<turn|>",
+    "<|tool_response>",
+    "<｜end▁of▁sentence｜>",
+    "[e~[",
 };
 
 /* Of these the first one there is the end of a turn, where the file names none. */
 static const char *const turn_end_texts[] = {
-    "<|eot_id|>",      "<|im_end|>", "<|end|>", "<end_of_turn>",        "<|endoftext|>",
-    "<|end_of_text|>", "<EOT>",      "_<EOT>",  "[EOT]", "<｜end▁of▁sentence｜>", "<end_of_utterance>",
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>",         "<|endoftext|>",      "<|end_of_text|>",
+    "<EOT>",      "_<EOT>",     "[EOT]",   "<｜end▁of▁sentence｜>", "<end_of_utterance>",
 };
 
 /* Parts of a fill-in-the-middle prompt. The first one there counts, unless the file names another. */
-static const char *const fim_prefix_texts[] = {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>",
-                                               "<PRE>", "▁<PRE>", "<|code_prefix|>", "<|prefix|>"};
-static const char *const fim_suffix_texts[] = {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>",
-                                               "<SUF>", "▁<SUF>", "<|code_suffix|>", "<|suffix|>"};
-static const char *const fim_middle_texts[] = {"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>",
-                                               "<MID>", "▁<MID>", "<|code_middle|>", "<|middle|>"};
+static const char *const fim_prefix_texts[] = {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>",    "<｜fim▁begin｜>",
+                                               "<PRE>",          "▁<PRE>",       "<|code_prefix|>", "<|prefix|>"};
+static const char *const fim_suffix_texts[] = {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>",    "<｜fim▁hole｜>",
+                                               "<SUF>",          "▁<SUF>",       "<|code_suffix|>", "<|suffix|>"};
+static const char *const fim_middle_texts[] = {"<|fim_middle|>", "<fim-middle>", "<fim_middle>",    "<｜fim▁end｜>",
+                                               "<MID>",          "▁<MID>",       "<|code_middle|>", "<|middle|>"};
 static const char *const fim_pad_texts[] = {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"};
 static const char *const fim_repository_texts[] = {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>",
                                                    "<reponame>"};

@@ -25,12 +25,12 @@
 #define LETTERS_NUMBERS(number)                                                                                        \
     ANY_CASE_CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" number "| ?[^" SPACES "\\p{L}\\p{N}]+[\\r\\n]*|" LINE_ENDS
 #define QWEN35                                                                                                         \
-    ANY_CASE_CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^" SPACES "\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|"   \
-    LINE_ENDS
+    ANY_CASE_CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^" SPACES                                   \
+                         "\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" LINE_ENDS
 #define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 #define CASED_WORDS(tail, number)                                                                                      \
-    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" tail "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" tail "|" number     \
+    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" tail "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" tail "|" number    \
     "| ?[^" SPACES "\\p{L}\\p{N}]+[\\r\\n/]*|" LINE_ENDS
 
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -85,8 +85,8 @@ ork_status ork_splitter_create(const char *const *patterns, struct ork_splitter 
     for (; *patterns && splitter->count < ORK_SPLIT_PATTERNS_MAX; patterns++) {
         int number;
         PCRE2_SIZE offset;
-        pcre2_code *code = pcre2_compile((PCRE2_SPTR)*patterns, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &number,
-                                         &offset, NULL);
+        pcre2_code *code =
+            pcre2_compile((PCRE2_SPTR)*patterns, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &number, &offset, NULL);
         if (!code) {
             char reason[128];
             pcre2_get_error_message(number, (PCRE2_UCHAR *)reason, sizeof reason);
@@ -160,8 +160,8 @@ static int match_once(const pcre2_code *code, const char *text, uint32_t size_by
 {
     /* The text is known to be well formed; to check it again at every call would make the whole quadratic. */
     uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
-    int result = pcre2_match(code, (PCRE2_SPTR)text, size_bytes, position, options, scratch->match_data,
-                             scratch->match_context);
+    int result =
+        pcre2_match(code, (PCRE2_SPTR)text, size_bytes, position, options, scratch->match_data, scratch->match_context);
     if (result == PCRE2_ERROR_JIT_STACKLIMIT) {
         scratch->interpreted_count++;
         result = pcre2_match(code, (PCRE2_SPTR)text, size_bytes, position, options | PCRE2_NO_JIT, scratch->match_data,

@@ -9,10 +9,11 @@
 
 /* How a value of tokenizer.ggml.pre splits. */
 struct ork_pretokenizer {
-    const char *const *names;    /* NULL-terminated */
-    const char *const *patterns; /* NULL-terminated, at most ORK_SPLIT_PATTERNS_MAX; each splits what the one before left */
-    bool ignore_merges;          /* a word that is a token is that token, whatever the merges say */
-    bool adds_bos;               /* when the file does not say */
+    const char *const *names; /* NULL-terminated */
+    /* NULL-terminated, at most ORK_SPLIT_PATTERNS_MAX; each splits what the one before left. */
+    const char *const *patterns;
+    bool ignore_merges; /* a word that is a token is that token, whatever the merges say */
+    bool adds_bos;      /* when the file does not say */
 };
 /* NULL when the name is not known. */
 const struct ork_pretokenizer *ork_pretokenizer_find(const char *name, size_t length);

@@ -237,8 +237,7 @@ ork_status ork_special_partition(const struct ork_special_set *set, const char *
     if (set->count == 0)
         return ORK_OK;
     ork_status status = ORK_OK;
-    struct search search = {
-        .set = set, .spans = spans, .span_count = span_count, .parse_special = parse_special};
+    struct search search = {.set = set, .spans = spans, .span_count = span_count, .parse_special = parse_special};
     uint32_t size_bytes = 0;
     uint32_t *ends = calloc(span_count ? span_count : 1, sizeof *ends);
     if (!ends) {

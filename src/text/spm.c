@@ -135,8 +135,10 @@ ork_status ork_spm_encode(const struct ork_spm *spm, const char *text, uint32_t 
         uint32_t length = (uint32_t)ork_utf8_promised_length(scratch->bytes[i]);
         if (length > escaped - i)
             length = escaped - i;
-        symbols[count] = (struct ork_merge_symbol){
-            .begin = i, .size_bytes = length, .token = ork_vocabulary_find_plain(spm->vocabulary, piece.text + i, length)};
+        symbols[count] =
+            (struct ork_merge_symbol){.begin = i,
+                                      .size_bytes = length,
+                                      .token = ork_vocabulary_find_plain(spm->vocabulary, piece.text + i, length)};
     }
     ork_merger_run(&scratch->merger, count, find_merge, &piece);
     for (uint32_t i = 0; i != ORK_MERGE_NONE && status == ORK_OK; i = symbols[i].next) {

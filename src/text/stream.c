@@ -24,8 +24,7 @@ ork_status ork_tokenizer_stream_create(const ork_tokenizer *tokenizer, bool spec
         return ork_error_no_memory(error, "text stream", sizeof *stream);
     stream->tokenizer = tokenizer;
     stream->special = special;
-    stream->strip_space =
-        strip_space && tokenizer->vocabulary.kind == ORK_TOKENIZER_SPM && tokenizer->spm.adds_space;
+    stream->strip_space = strip_space && tokenizer->vocabulary.kind == ORK_TOKENIZER_SPM && tokenizer->spm.adds_space;
     *out = stream;
     return ORK_OK;
 }

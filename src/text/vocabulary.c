@@ -234,12 +234,13 @@ static ork_status read_special_ids(struct ork_vocabulary *vocabulary, const ork_
     /* llama.cpp takes 11 for BOS and EOS of a BPE file without the keys; that is an end token in Falcon's vocabulary and
      * a comma in others, so here only if the file calls it control. */
     ork_token eleven = vocabulary->size > 11 && vocabulary->types[11] == ORK_TOKEN_CONTROL ? 11 : -1;
-    ork_status status = read_id(vocabulary, meta, "tokenizer.ggml.bos_token_id", spm ? 1 : eleven, &vocabulary->bos,
-                                error);
+    ork_status status =
+        read_id(vocabulary, meta, "tokenizer.ggml.bos_token_id", spm ? 1 : eleven, &vocabulary->bos, error);
     if (status == ORK_OK)
         status = read_id(vocabulary, meta, "tokenizer.ggml.eos_token_id", spm ? 2 : eleven, &vocabulary->eos, error);
     if (status == ORK_OK)
-        status = read_id(vocabulary, meta, "tokenizer.ggml.unknown_token_id", spm ? 0 : -1, &vocabulary->unknown, error);
+        status =
+            read_id(vocabulary, meta, "tokenizer.ggml.unknown_token_id", spm ? 0 : -1, &vocabulary->unknown, error);
     if (status == ORK_OK)
         status = read_id(vocabulary, meta, "tokenizer.ggml.eot_token_id", -1, &vocabulary->eot, error);
     vocabulary->adds_bos = adds_bos_default;

@@ -39,14 +39,14 @@ struct ork_vocabulary_slot {
 struct ork_vocabulary {
     struct ork_arena arena;
     enum ork_tokenizer_kind kind;
-    uint32_t size;               /* tokens */
-    const char *texts;           /* all texts, one after the other */
-    const uint32_t *text_begins; /* [size + 1] */
-    uint32_t text_bytes_max;     /* of the longest text */
-    uint8_t *types;              /* [size] enum ork_token_type */
-    uint8_t *ends;               /* [size] 1 for a token that ends a generation */
-    const uint8_t *pieces;       /* bytes that tokens stand for; piece i begins at text_begins[i] */
-    const uint32_t *piece_sizes; /* [size] bytes */
+    uint32_t size;                     /* tokens */
+    const char *texts;                 /* all texts, one after the other */
+    const uint32_t *text_begins;       /* [size + 1] */
+    uint32_t text_bytes_max;           /* of the longest text */
+    uint8_t *types;                    /* [size] enum ork_token_type */
+    uint8_t *ends;                     /* [size] 1 for a token that ends a generation */
+    const uint8_t *pieces;             /* bytes that tokens stand for; piece i begins at text_begins[i] */
+    const uint32_t *piece_sizes;       /* [size] bytes */
     struct ork_vocabulary_slot *slots; /* [slot_mask + 1] */
     uint32_t slot_mask;
     uint64_t seed;
@@ -92,7 +92,8 @@ size_t ork_byte_alphabet_encode(uint8_t byte, char out[2]);
 uint64_t ork_hash_seed(void);
 static inline uint64_t ork_hash_mix(uint64_t a, uint64_t b)
 {
-    unsigned __int128 product = (unsigned __int128)(a ^ UINT64_C(0x9e3779b97f4a7c15)) * (b ^ UINT64_C(0xd1b54a32d192ed03));
+    unsigned __int128 product =
+        (unsigned __int128)(a ^ UINT64_C(0x9e3779b97f4a7c15)) * (b ^ UINT64_C(0xd1b54a32d192ed03));
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 

@@ -19,8 +19,8 @@ static const char multilingual[] =
     "こんにちは नमस्ते दुनिया été ǅ ﬁ İ ſ \xf0\x9f\x98\x80\xf0\x9f\x91\xa8\xe2\x80\x8d\xf0\x9f\x91\xa9 <|im_start|>user\n"
     "<|im_end|> \xc2\x85\xe2\x80\xa8\xe1\xa0\x8e   \n  x\xcc\x81 ½ Ⅷ ٣ <0x0A> \xe2\x96\x81 $+<=>^~| //\n";
 
-static const char *const merges[] = {"a b", "\xc4\xa0 t", "h e", "\xc4\xa0t he", "\xc3\x90 \xc2\xbf", "\xc4\xa0 \xc4\xa0",
-                                     "i m", "| >"};
+static const char *const merges[] = {
+    "a b", "\xc4\xa0 t", "h e", "\xc4\xa0t he", "\xc3\x90 \xc2\xbf", "\xc4\xa0 \xc4\xa0", "i m", "| >"};
 static const char *const specials[] = {"<|im_start|>", "<|im_end|>", "<|", "<|im"};
 enum { MERGES = sizeof merges / sizeof merges[0], SPECIALS = sizeof specials / sizeof specials[0] };
 
@@ -42,7 +42,8 @@ static void put_bpe(struct test_meta *meta, const char *pre)
 
 static void put_spm(struct test_meta *meta)
 {
-    static const char *const words[] = {"<unk>", "<s>", "</s>", "\xe2\x96\x81", "\xe2\x96\x81the", "th", "he", "the", "ab"};
+    static const char *const words[] = {"<unk>", "<s>", "</s>", "\xe2\x96\x81", "\xe2\x96\x81the", "th",
+                                        "he",    "the", "ab"};
     enum { WORDS = sizeof words / sizeof words[0], SIZE = WORDS + 256 };
     test_meta_string(meta, "tokenizer.ggml.model", "llama");
     test_meta_array(meta, "tokenizer.ggml.tokens", ORK_META_STRING, SIZE);
@@ -128,7 +129,8 @@ static size_t make_text(uint64_t *random, uint8_t *text, size_t capacity)
 
 static void fuzz_texts(uint64_t *random, unsigned rounds)
 {
-    static const char *const names[] = {"default", "gpt-2", "llama-bpe", "qwen2", "qwen35", "smollm", "gpt-4o", "tekken"};
+    static const char *const names[] = {"default", "gpt-2",  "llama-bpe", "qwen2",
+                                        "qwen35",  "smollm", "gpt-4o",    "tekken"};
     enum { CAPACITY = 400 };
     for (size_t n = 0; n <= sizeof names / sizeof names[0]; n++) {
         bool spm = n == sizeof names / sizeof names[0];
@@ -170,7 +172,8 @@ static void run_tokenizer(const ork_tokenizer *tokenizer)
     for (unsigned flags = 0; flags < 4; flags++)
         run_text(tokenizer, (const uint8_t *)multilingual, sizeof multilingual - 1, flags, false);
     for (const char *const *name = ork_chat_template_names(); *name; name++)
-        if (ork_tokenizer_chat_tokenize(tokenizer, *name, messages, 3, true, &tokens, &count, &text, &error) == ORK_OK) {
+        if (ork_tokenizer_chat_tokenize(tokenizer, *name, messages, 3, true, &tokens, &count, &text, &error) ==
+            ORK_OK) {
             free(tokens);
             free(text);
         }

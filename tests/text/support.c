@@ -307,7 +307,8 @@ static void sha256_block(uint32_t state[8], const uint8_t *block)
 
 void test_sha256(const void *data, size_t size_bytes, char out[65])
 {
-    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     uint8_t tail[128] = {0};
     size_t whole = size_bytes / 64 * 64, rest = size_bytes - whole, tail_bytes = rest < 56 ? 64 : 128;
     for (size_t i = 0; i < whole; i += 64)

@@ -194,8 +194,8 @@ static void test_names(void **state)
 
 /* ---- tokens ---- */
 
-static const char *const specials[] = {"<|startoftext|>", "<|im_start|>", "<|im_end|>", "<|start_header_id|>",
-                                       "<|end_header_id|>", "<|eot_id|>"};
+static const char *const specials[] = {"<|startoftext|>",     "<|im_start|>",      "<|im_end|>",
+                                       "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"};
 enum { BOS = 258, IM_START, IM_END };
 
 static ork_tokenizer *make_tokenizer(const char *pre, bool adds_bos, const char *source, size_t special_count)
@@ -293,7 +293,8 @@ static void test_variants(void **state)
     static const char *const names[] = {NULL, "lfm2", "chatml"};
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(
-            ork_tokenizer_chat_tokenize(tokenizer, names[i], messages, 3, false, &tokens, &count, &text, &error), ORK_OK);
+            ork_tokenizer_chat_tokenize(tokenizer, names[i], messages, 3, false, &tokens, &count, &text, &error),
+            ORK_OK);
         assert_int_equal(strstr(text, "<think>b") != NULL, i == 2);
         free(tokens);
         free(text);
@@ -319,7 +320,8 @@ static void expect_refusal(const ork_tokenizer *tokenizer, const char *name, con
     char *text = NULL;
     ork_error error = {0};
     assert_int_equal(
-        ork_tokenizer_chat_tokenize(tokenizer, name, messages, count, true, &tokens, &token_count, &text, &error), status);
+        ork_tokenizer_chat_tokenize(tokenizer, name, messages, count, true, &tokens, &token_count, &text, &error),
+        status);
     if (!strstr(error.what, word))
         fail_msg("'%s' does not say '%s'", error.what, word);
     assert_null(tokens);
@@ -374,8 +376,8 @@ static void test_smollm2_ids(void **state)
                                                      json_is_true(json_object_get(entry, "add_generation_prompt")),
                                                      &list.tokens, &list.count, NULL, &error),
                          ORK_OK);
-        failures += !test_tokens_equal(&list, json_object_get(entry, "ids"),
-                                       json_string_value(json_object_get(entry, "name")));
+        failures +=
+            !test_tokens_equal(&list, json_object_get(entry, "ids"), json_string_value(json_object_get(entry, "name")));
         ork_token_list_free(&list);
         compared++;
     }
@@ -389,9 +391,11 @@ static void test_smollm2_ids(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),   cmocka_unit_test(test_random_conversations), cmocka_unit_test(test_detection),
-        cmocka_unit_test(test_names),    cmocka_unit_test(test_no_injection),         cmocka_unit_test(test_one_bos),
-        cmocka_unit_test(test_variants), cmocka_unit_test(test_refusals),             cmocka_unit_test(test_smollm2_ids),
+        cmocka_unit_test(test_golden),       cmocka_unit_test(test_random_conversations),
+        cmocka_unit_test(test_detection),    cmocka_unit_test(test_names),
+        cmocka_unit_test(test_no_injection), cmocka_unit_test(test_one_bos),
+        cmocka_unit_test(test_variants),     cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_smollm2_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

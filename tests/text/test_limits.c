@@ -14,8 +14,16 @@
 enum { MEGABYTE = 1000000, SECONDS_MAX = 30, RESIDENT_KIB_MAX = 600 * 1024 };
 
 static const char *const merges[] = {
-    "a a", "aa aa", "aaaa aaaa", "aaaaaaaa aaaaaaaa", "A A", "a b",
-    "\xc4\xa0 \xc4\xa0", "\xc4\xa0\xc4\xa0 \xc4\xa0\xc4\xa0", "\xc4\x8a \xc4\x8a", "- -",
+    "a a",
+    "aa aa",
+    "aaaa aaaa",
+    "aaaaaaaa aaaaaaaa",
+    "A A",
+    "a b",
+    "\xc4\xa0 \xc4\xa0",
+    "\xc4\xa0\xc4\xa0 \xc4\xa0\xc4\xa0",
+    "\xc4\x8a \xc4\x8a",
+    "- -",
 };
 
 /* Repeats `unit` up to a megabyte, in whole units, between `before` and `after`. */
@@ -81,7 +89,8 @@ static const struct {
 static void test_long_words(void **state)
 {
     (void)state;
-    static const char *const names[] = {"default", "gpt-2", "llama-bpe", "qwen2", "qwen35", "smollm", "gpt-4o", "tekken"};
+    static const char *const names[] = {"default", "gpt-2",  "llama-bpe", "qwen2",
+                                        "qwen35",  "smollm", "gpt-4o",    "tekken"};
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
         /* Merging is the same for all; for the later ones the expressions alone are looked at. */
         struct test_meta meta = {0};
@@ -104,8 +113,17 @@ static void test_long_words(void **state)
 static void test_long_words_spm(void **state)
 {
     (void)state;
-    static const char *const words[] = {"a", "aa", "aaaa", "aaaaaaaa", "\xe2\x96\x81", "\xe2\x96\x81\xe2\x96\x81", "ab",
-                                        "\xe2\x96\x81" "ab", "\xe4\xb8\xad\xe4\xb8\xad", "\n\n"};
+    static const char *const words[] = {"a",
+                                        "aa",
+                                        "aaaa",
+                                        "aaaaaaaa",
+                                        "\xe2\x96\x81",
+                                        "\xe2\x96\x81\xe2\x96\x81",
+                                        "ab",
+                                        "\xe2\x96\x81"
+                                        "ab",
+                                        "\xe4\xb8\xad\xe4\xb8\xad",
+                                        "\n\n"};
     enum { WORDS = sizeof words / sizeof words[0], SIZE = 256 + WORDS };
     struct test_meta meta = {0};
     test_meta_string(&meta, "tokenizer.ggml.model", "llama");
@@ -208,9 +226,9 @@ static void test_too_long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_long_words),           cmocka_unit_test(test_long_words_spm),
-        cmocka_unit_test(test_memory),               cmocka_unit_test(test_stack_of_compiled_code),
-        cmocka_unit_test(test_match_limit),          cmocka_unit_test(test_too_long),
+        cmocka_unit_test(test_long_words),  cmocka_unit_test(test_long_words_spm),
+        cmocka_unit_test(test_memory),      cmocka_unit_test(test_stack_of_compiled_code),
+        cmocka_unit_test(test_match_limit), cmocka_unit_test(test_too_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

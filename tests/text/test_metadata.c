@@ -189,8 +189,8 @@ static void test_merges(void **state)
 {
     (void)state;
     static const char *const tokens[] = {"a", "b", "c", "ab", "bc", "abc"};
-    static const char *const merges[] = {"", " ", "  ", "a", "ab", "a b c", "x y", "a c", "c ab", " a b", "b c", "a b",
-                                         "b c", "ab c", "a bc"};
+    static const char *const merges[] = {"",     " ",    "  ",  "a",   "ab",  "a b c", "x y", "a c",
+                                         "c ab", " a b", "b c", "a b", "b c", "ab c",  "a bc"};
     struct test_meta meta = {0};
     put_tokens(&meta, "gpt2", tokens, 6);
     put_merges(&meta, merges, sizeof merges / sizeof merges[0]);
@@ -216,7 +216,8 @@ static void test_bytes_of_spm(void **state)
     ork_tokenizer *tokenizer = test_meta_tokenizer(&meta);
     expect_encoding(tokenizer, "a\xc3\xa9\n", 0, TOKENS(1, 2, 3, 4), 0);
     expect_encoding(tokenizer, "a\xc3\xa8", 0, TOKENS(1, 0), 2);
-    expect_encoding(tokenizer, "<unk>", 0, TOKENS(0, 0, 0, 0, 0), 5); /* written out: not the token, and no such letters */
+    expect_encoding(tokenizer, "<unk>", 0, TOKENS(0, 0, 0, 0, 0),
+                    5); /* written out: not the token, and no such letters */
     ork_tokenizer_destroy(tokenizer);
 }
 
@@ -317,8 +318,8 @@ static void test_defaults(void **state)
 static void test_end_tokens(void **state)
 {
     (void)state;
-    static const char *const specials[] = {"<|endoftext|>", "<|im_end|>", "<|fim_pad|>", "<|repo_name|>",
-                                           "<|file_sep|>",  "<|fim_prefix|>", "<|end|>", "<|call|>"};
+    static const char *const specials[] = {"<|endoftext|>", "<|im_end|>",     "<|fim_pad|>", "<|repo_name|>",
+                                           "<|file_sep|>",  "<|fim_prefix|>", "<|end|>",     "<|call|>"};
     static const bool ends[] = {true, true, true, true, true, false, true, true};
     struct test_meta meta = {0};
     test_meta_small_bpe(&meta, "qwen2", two_merges, 2, specials, 8);
@@ -347,7 +348,7 @@ static void test_loading_time(void **state)
     struct test_meta meta = {0};
     test_meta_string(&meta, "tokenizer.ggml.model", "gpt2");
     test_meta_string(&meta, "tokenizer.ggml.pre", "qwen2");
-    char (*texts)[8] = malloc(sizeof *texts * COUNT);
+    char(*texts)[8] = malloc(sizeof *texts * COUNT);
     struct ork_buffer merges = {0};
     assert_non_null(texts);
     for (int i = 0; i < COUNT; i++) {
@@ -388,11 +389,11 @@ static void test_loading_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_guess),    cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_types),        cmocka_unit_test(test_scores),   cmocka_unit_test(test_other_keys),
-        cmocka_unit_test(test_merges),       cmocka_unit_test(test_bytes_of_spm),
-        cmocka_unit_test(test_empty_tokens), cmocka_unit_test(test_odd_texts), cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_end_tokens),   cmocka_unit_test(test_loading_time),
+        cmocka_unit_test(test_names),        cmocka_unit_test(test_guess),        cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_types),        cmocka_unit_test(test_scores),       cmocka_unit_test(test_other_keys),
+        cmocka_unit_test(test_merges),       cmocka_unit_test(test_bytes_of_spm), cmocka_unit_test(test_empty_tokens),
+        cmocka_unit_test(test_odd_texts),    cmocka_unit_test(test_defaults),     cmocka_unit_test(test_end_tokens),
+        cmocka_unit_test(test_loading_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

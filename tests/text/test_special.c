@@ -79,7 +79,8 @@ static void load_set(struct ork_vocabulary *vocabulary, struct ork_special_set *
         ork_buffer_u32(&meta.bytes, i == count ? 1 : entries[i].control ? 3 : 4);
     *vocabulary = (struct ork_vocabulary){0};
     *set = (struct ork_special_set){0};
-    assert_int_equal(ork_vocabulary_load(vocabulary, ORK_TOKENIZER_BPE, false, test_meta_finish(&meta), &error), ORK_OK);
+    assert_int_equal(ork_vocabulary_load(vocabulary, ORK_TOKENIZER_BPE, false, test_meta_finish(&meta), &error),
+                     ORK_OK);
     assert_int_equal(ork_special_set_load(set, vocabulary, &error), ORK_OK);
     test_meta_free(&meta);
 }
@@ -152,14 +153,16 @@ static void test_many_tokens(void **state)
     struct ork_vocabulary vocabulary = {0};
     struct ork_special_set set = {0};
     ork_error error = {0};
-    assert_int_equal(ork_vocabulary_load(&vocabulary, ORK_TOKENIZER_BPE, false, test_meta_finish(&meta), &error), ORK_OK);
+    assert_int_equal(ork_vocabulary_load(&vocabulary, ORK_TOKENIZER_BPE, false, test_meta_finish(&meta), &error),
+                     ORK_OK);
     assert_int_equal(ork_special_set_load(&set, &vocabulary, &error), ORK_OK);
     test_meta_free(&meta);
     static const struct {
         const char *unit;
         size_t matches;
     } kinds[] = {
-        {"\n", BYTES / RUNS + 1}, /* 1 MB of newlines: the longest run again and again, and a shorter one for the rest */
+        {"\n",
+         BYTES / RUNS + 1}, /* 1 MB of newlines: the longest run again and again, and a shorter one for the rest */
         {"<|reserved_", 0},
         {"<|reserved_4999|>", BYTES / 17},
         {"some ordinary words ", 0},
@@ -220,8 +223,9 @@ static void test_in_tokenizer(void **state)
 #define EXPECT(flags, text, ...)                                                                                       \
     expect_tokens(tokenizer, &(struct ork_text_span){strlen(text), false}, 1, text, flags,                             \
                   (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
-    EXPECT(ORK_TOKENIZE_PARSE_SPECIAL, "<|im_start|> ab", "<|im_start|>", "\xc4\xa0"
-                                                                          "ab");
+    EXPECT(ORK_TOKENIZE_PARSE_SPECIAL, "<|im_start|> ab", "<|im_start|>",
+           "\xc4\xa0"
+           "ab");
     EXPECT(ORK_TOKENIZE_PARSE_SPECIAL, "<|im_start|>ab", "<|im_start|>", "ab");
     EXPECT(ORK_TOKENIZE_PARSE_SPECIAL, "ab<|im_end|> ", "ab", "<|im_end|>", space);
     EXPECT(0, "<|im_end|>", "<", "|", "i", "m", "_", "e", "n", "d", "|", ">");

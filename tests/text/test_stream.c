@@ -81,7 +81,8 @@ static void test_against_python(void **state)
             struct ork_buffer all = {0};
             stream_bytes(tokenizer, bytes, size_bytes, &random, &all);
             if (all.size_bytes != expected_bytes || (expected_bytes && memcmp(all.data, expected, expected_bytes) != 0))
-                fail_msg("case %zu: '%.*s' instead of '%s'", index, (int)all.size_bytes, (const char *)all.data, expected);
+                fail_msg("case %zu: '%.*s' instead of '%s'", index, (int)all.size_bytes, (const char *)all.data,
+                         expected);
             ork_buffer_free(&all);
         }
         free(bytes);
@@ -110,8 +111,8 @@ static void test_held_back(void **state)
     }
     assert_memory_equal(text, "\xf0\x9f\x98\x80", 4);
     /* A control token breaks a sequence that is not complete, and is text because it was asked for. */
-    assert_int_equal(ork_text_stream_push(stream, ork_tokenizer_find(tokenizer, alphabet[0], 2), &text, &length, &error),
-                     ORK_OK);
+    assert_int_equal(
+        ork_text_stream_push(stream, ork_tokenizer_find(tokenizer, alphabet[0], 2), &text, &length, &error), ORK_OK);
     assert_int_equal(length, 0);
     assert_int_equal(
         ork_text_stream_push(stream, ork_tokenizer_find(tokenizer, "<|im_end|>", 10), &text, &length, &error), ORK_OK);
@@ -140,8 +141,9 @@ static void expect_text(const ork_tokenizer *tokenizer, const ork_token *tokens,
 static void test_spm(void **state)
 {
     (void)state;
-    static const char *const tokens[] = {"<unk>", "<s>", "\xe2\x96\x81hi", "\xe2\x96\x81", "you", "<0xC3>", "<0xA9>",
-                                         "\xe2\x96\x81\xe2\x96\x81user", "unused"};
+    static const char *const tokens[] = {"<unk>", "<s>",    "\xe2\x96\x81hi", "\xe2\x96\x81",
+                                         "you",   "<0xC3>", "<0xA9>",         "\xe2\x96\x81\xe2\x96\x81user",
+                                         "unused"};
     static const uint32_t types[] = {2, 3, 1, 1, 1, 6, 6, 4, 5};
     struct test_meta meta = {0};
     test_meta_string(&meta, "tokenizer.ggml.model", "llama");
@@ -154,8 +156,8 @@ static void test_spm(void **state)
         ork_buffer_u32(&meta.bytes, types[i]);
     ork_tokenizer *tokenizer = test_meta_tokenizer(&meta);
 #define EXPECT(special, expected, ...)                                                                                 \
-    expect_text(tokenizer, (const ork_token[]){__VA_ARGS__}, sizeof((const ork_token[]){__VA_ARGS__}) / sizeof(ork_token), \
-                special, expected)
+    expect_text(tokenizer, (const ork_token[]){__VA_ARGS__},                                                           \
+                sizeof((const ork_token[]){__VA_ARGS__}) / sizeof(ork_token), special, expected)
     EXPECT(false, "hi", 2);
     EXPECT(false, "hi hi", 2, 2);
     EXPECT(false, "hi", 1, 2); /* what a user wrote, without the space that encoding added */

@@ -55,8 +55,8 @@ static unsigned check_words(const struct ork_splitter *splitter, struct ork_spli
 static void test_words(void **state)
 {
     (void)state;
-    static const char *const names[] = {"default", "gpt-2", "smollm", "llama-bpe", "qwen2",
-                                        "qwen35",  "gpt-4o", "tekken"};
+    static const char *const names[] = {"default", "gpt-2",  "smollm", "llama-bpe",
+                                        "qwen2",   "qwen35", "gpt-4o", "tekken"};
     unsigned failures = 0;
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
         char path[256];
@@ -204,7 +204,8 @@ static void *encode_all(void *context)
     for (size_t i = 0; digest && i < json_array_size(texts); i++) {
         const json_t *text = json_object_get(json_array_get(texts, i), "text");
         struct ork_token_list list = {0};
-        if (ork_tokenizer_encode(tokenizer, json_string_value(text), json_string_length(text), 0, &list, NULL) != ORK_OK)
+        if (ork_tokenizer_encode(tokenizer, json_string_value(text), json_string_length(text), 0, &list, NULL) !=
+            ORK_OK)
             *digest = UINT64_MAX;
         for (size_t k = 0; k < list.count; k++)
             *digest = *digest * 31 + (uint64_t)list.tokens[k];
