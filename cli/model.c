@@ -144,6 +144,7 @@ ork_session_params cli_session_params(const cli_settings *settings, uint32_t con
     return (ork_session_params){
         .context_length = context_length,
         .threads = settings->threads > 0 ? (uint32_t)settings->threads : 0,
+        .activation_block = settings->activation_block < 0 ? UINT32_MAX : (uint32_t)settings->activation_block,
         .threads_batch = settings->threads_batch > 0 ? (uint32_t)settings->threads_batch : 0,
         .batch_rows = rows > 0 ? (uint32_t)rows : 0,
         .kv_type_key = (ork_kv_type)settings->kv_type_key,

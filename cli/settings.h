@@ -34,6 +34,7 @@ typedef struct cli_settings {
     cli_text_list models;
     int load_mode; /* ork_load_mode */
     int64_t threads, threads_batch, batch, ubatch, context, poll;
+    int64_t activation_block; /* -1: whole rows */
     const char *cpu_mask, *cpu_range;
     int kv_type_key, kv_type_value; /* ork_kv_type */
 
