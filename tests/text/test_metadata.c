@@ -221,6 +221,21 @@ static void test_bytes_of_spm(void **state)
     ork_tokenizer_destroy(tokenizer);
 }
 
+/* Equal scores go from left to right, and the two zeros are equal. */
+static void test_order_of_spm(void **state)
+{
+    (void)state;
+    static const char *const tokens[] = {"a", "b", "c", "ab", "bc", "cb"};
+    struct test_meta meta = {0};
+    put_tokens(&meta, "llama", tokens, 6);
+    put_scores(&meta, ORK_META_F32, (const float[]){0, 0, 0, -0.0f, 0.0f, 1e-45f}, 6);
+    test_meta_bool(&meta, "tokenizer.ggml.add_space_prefix", false);
+    ork_tokenizer *tokenizer = test_meta_tokenizer(&meta);
+    expect_encoding(tokenizer, "abc", 0, TOKENS(3, 2), 0);
+    expect_encoding(tokenizer, "bcb", 0, TOKENS(1, 5), 0); /* the smallest score above zero is above it */
+    ork_tokenizer_destroy(tokenizer);
+}
+
 /* Empty texts get a name (models.md 5.1). */
 static void test_empty_tokens(void **state)
 {
@@ -391,9 +406,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),        cmocka_unit_test(test_guess),        cmocka_unit_test(test_tokens),
         cmocka_unit_test(test_types),        cmocka_unit_test(test_scores),       cmocka_unit_test(test_other_keys),
-        cmocka_unit_test(test_merges),       cmocka_unit_test(test_bytes_of_spm), cmocka_unit_test(test_empty_tokens),
-        cmocka_unit_test(test_odd_texts),    cmocka_unit_test(test_defaults),     cmocka_unit_test(test_end_tokens),
-        cmocka_unit_test(test_loading_time),
+        cmocka_unit_test(test_merges),       cmocka_unit_test(test_bytes_of_spm), cmocka_unit_test(test_order_of_spm),
+        cmocka_unit_test(test_empty_tokens), cmocka_unit_test(test_odd_texts),    cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_end_tokens),   cmocka_unit_test(test_loading_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

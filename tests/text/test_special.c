@@ -260,13 +260,39 @@ static void test_merges_to_control(void **state)
     ork_tokenizer_destroy(tokenizer);
 }
 
+/* Neither may a whole word be looked up as one (ignore_merges), nor SPM merge "<s" and ">" into BOS. */
+static void test_words_that_are_control(void **state)
+{
+    (void)state;
+    static const char *const merges[] = {"x y"}, *const specials[] = {"xyz"};
+    struct test_meta meta = {0};
+    test_meta_small_bpe(&meta, "llama-bpe", merges, 1, specials, 1);
+    ork_tokenizer *tokenizer = test_meta_tokenizer(&meta);
+    expect_tokens(tokenizer, &(struct ork_text_span){3, false}, 1, "xyz", 0, (const char *const[]){"xy", "z"}, 2);
+    ork_tokenizer_destroy(tokenizer);
+    static const char *const tokens[] = {"<unk>", "<s>", "<", "s", ">", "<s"};
+    test_meta_string(&meta, "tokenizer.ggml.model", "llama");
+    test_meta_bool(&meta, "tokenizer.ggml.add_space_prefix", false);
+    test_meta_strings(&meta, "tokenizer.ggml.tokens", tokens, 6);
+    test_meta_array(&meta, "tokenizer.ggml.scores", ORK_META_F32, 6);
+    for (int i = 0; i < 6; i++)
+        ork_buffer_f32(&meta.bytes, 0);
+    test_meta_array(&meta, "tokenizer.ggml.token_type", ORK_META_I32, 6);
+    for (int i = 0; i < 6; i++)
+        ork_buffer_u32(&meta.bytes, i == 0 ? 2 : i == 1 ? 3 : 1);
+    tokenizer = test_meta_tokenizer(&meta);
+    expect_tokens(tokenizer, &(struct ork_text_span){3, false}, 1, "<s>", 0, (const char *const[]){"<s", ">"}, 2);
+    expect_tokens(tokenizer, &(struct ork_text_span){3, false}, 1, "<s>", ORK_TOKENIZE_PARSE_SPECIAL,
+                  (const char *const[]){"<s>"}, 1);
+    ork_tokenizer_destroy(tokenizer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_rule),
-        cmocka_unit_test(test_many_tokens),
-        cmocka_unit_test(test_in_tokenizer),
-        cmocka_unit_test(test_merges_to_control),
+        cmocka_unit_test(test_against_rule),           cmocka_unit_test(test_many_tokens),
+        cmocka_unit_test(test_in_tokenizer),           cmocka_unit_test(test_merges_to_control),
+        cmocka_unit_test(test_words_that_are_control),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
