@@ -246,6 +246,9 @@ def main():
     for name in chosen:
         if name not in names:
             parser.error(f"no stage {name}; there are {', '.join(names)}")
+    # An ended or interrupted run must not leave its tests behind: the exception passes through Runner.run().
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(130))
     summary = Summary()
     runner = Runner(summary)
     fetch_models(runner)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Documents keep up with the program: README and the man page mention every command that `ork help` lists, and every
-relative link in a Markdown file leads to a file."""
+"""Documents keep up with the program: README and the manual page of `ork` mention every command that `ork help` lists,
+those with a page of their own have it in docs/man, and every relative link in a Markdown file leads to a file."""
 
 import argparse
 import re
@@ -13,23 +13,27 @@ import house
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 
 
-def commands(program):
-    """Names from the list that `ork help` prints: two or more blanks, a name, blanks, a summary."""
-    text = subprocess.run([*program, "help"], capture_output=True, text=True, check=True, timeout=60).stdout
-    listed = re.search(r"^commands:\n((?:[ \t].*\n|\n)+)", text, re.M | re.I)
-    return re.findall(r"^ {2,}([a-z][\w-]*)\b", listed.group(1), re.M) if listed else []
+def output_of(program, *words):
+    return subprocess.run([*program, *words], capture_output=True, text=True, check=True, timeout=60).stdout
 
 
-def missing_commands(root, names):
+def commands(help_text):
+    """Names from the list in `ork help`: two or more blanks, a name, blanks, a summary."""
+    listed = re.search(r"^commands:\n((?:[ \t].*\n)+)", help_text, re.M | re.I)
+    return re.findall(r"^ {2,}([a-z][\w-]*) {2,}", listed.group(1), re.M) if listed else []
+
+
+def missing_commands(root, names, manual):
+    """Names that README or the manual page (troff) leaves out, and pages in docs/man of commands that do not exist."""
     problems = [] if names else ["`ork help` lists no commands"]
-    readme = (root / "README.md").read_text(encoding="utf-8")
+    readme = (root / "README.md").read_text(encoding="utf-8") if (root / "README.md").is_file() else ""
     problems += [f"README.md: does not mention `ork {name}`" for name in names if f"ork {name}" not in readme]
-    pages = sorted(root.glob("docs/man/ork*.[1-8]*"))
-    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
-    text = re.sub(r"\\f[BIPR]|\\", "", text).replace("ork-", "ork ")
-    if pages:
-        problems += [f"docs/man: no page mentions `{name}`" for name in names
-                     if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)]
+    plain = re.sub(r"\\f[BIPR]|\\", "", manual)
+    problems += [f"the manual page of ork does not mention `{name}`" for name in names
+                 if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", plain)]
+    pages = [page.name.split(".")[0] for page in sorted(root.glob("docs/man/ork-*.1.in"))]
+    problems += [f"docs/man: there is a page {page}, but no such command" for page in pages
+                 if page.removeprefix("ork-") not in names]
     return problems
 
 
@@ -54,7 +58,8 @@ def main():
     options = parser.parse_args()
     problems = broken_links(house.ROOT)
     if options.program:
-        problems += missing_commands(house.ROOT, commands(options.program))
+        names = commands(output_of(options.program, "help"))
+        problems += missing_commands(house.ROOT, names, output_of(options.program, "help", "--manual"))
     return house.report(problems, "documents and program agree")
 
 

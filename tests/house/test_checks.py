@@ -144,11 +144,15 @@ class Words(Tree):
 
 class Docs(Tree):
     def test_commands(self):
+        text = "usage: ork\n\ncommands:\n  pack     pack a file\n  run      run it\n\n  ork pack x\n"
+        self.assertEqual(check_docs.commands(text), ["pack", "run"])
         self.put("README.md", "`ork run` and `ork pack`\n")
-        self.put("docs/man/ork.1", ".B pack\nand \\fBrun\\fR\n")
-        self.assertEqual(check_docs.missing_commands(self.root, ["run", "pack"]), [])
-        self.assertEqual(len(check_docs.missing_commands(self.root, ["run", "bench"])), 2)
-        self.assert_one(check_docs.missing_commands(self.root, []), "no commands")
+        manual = ".B pack\nand \\fBrun\\fR\n"
+        self.assertEqual(check_docs.missing_commands(self.root, ["run", "pack"], manual), [])
+        self.assertEqual(len(check_docs.missing_commands(self.root, ["run", "bench"], manual)), 2)
+        self.put("docs/man/ork-old.1.in", ".SH X\n")
+        self.assert_one(check_docs.missing_commands(self.root, ["run", "pack"], manual), "ork-old")
+        self.assertIn("no commands", check_docs.missing_commands(self.root, [], manual)[0])
 
     def test_links(self):
         self.put("docs/a.md", "[x](../README.md) [y](b.md#part) [z](https://example.org)\n")
