@@ -10,7 +10,13 @@
 #include <stdint.h>
 #include <string.h>
 
+#if defined(ORK_VECTOR_AVX512) || defined(ORK_VECTOR_AVX2) || defined(ORK_VECTOR_NEON)
 #define V16_INLINE static inline __attribute__((always_inline, unused))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define V16_INLINE static __attribute__((noinline, unused)) /* inlined instrumented loops take minutes to compile */
+#else
+#define V16_INLINE static inline __attribute__((unused))
+#endif
 
 #if defined(ORK_VECTOR_AVX512)
 #include "kernels/x86/vector_avx512.h"
