@@ -441,8 +441,6 @@ int cli_bench(const cli_settings *settings)
         return code;
     }
     set_printers(&plan);
-    for (size_t i = 0; i < 2; i++)
-        cli_bench_print_header(&plan.printers[i]);
     for (size_t i = 0; code == CLI_OK && i < settings->models.count; i++)
         code = run_model(&plan, settings->models.items[i]);
     for (size_t i = 0; code == CLI_OK && i < settings->positional_count; i++)

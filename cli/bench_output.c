@@ -279,7 +279,7 @@ static void print_markdown(const cli_bench_printer *printer, const cli_bench_row
     emit(printer, "\n");
 }
 
-void cli_bench_print_header(cli_bench_printer *printer)
+static void print_header(const cli_bench_printer *printer)
 {
     if (printer->format == BENCH_MARKDOWN) {
         print_markdown(printer, NULL, false);
@@ -298,6 +298,8 @@ void cli_bench_print_header(cli_bench_printer *printer)
 
 void cli_bench_print_row(cli_bench_printer *printer, const cli_bench_row *row)
 {
+    if (printer->row_count == 0)
+        print_header(printer);
     if (printer->format == BENCH_MARKDOWN) {
         print_markdown(printer, row, false);
     } else if (printer->format == BENCH_CSV) {
@@ -317,6 +319,6 @@ void cli_bench_print_row(cli_bench_printer *printer, const cli_bench_row *row)
 
 void cli_bench_print_footer(cli_bench_printer *printer)
 {
-    if (printer->format == BENCH_JSON)
+    if (printer->format == BENCH_JSON && printer->row_count)
         emit(printer, "\n]\n");
 }

@@ -32,7 +32,7 @@ typedef struct cli_bench_printer {
     size_t row_count;
 } cli_bench_printer;
 
-void cli_bench_print_header(cli_bench_printer *printer);
+/* The first row brings the heading with it, so that a failure before it prints nothing. */
 void cli_bench_print_row(cli_bench_printer *printer, const cli_bench_row *row);
 void cli_bench_print_footer(cli_bench_printer *printer);
 

@@ -89,18 +89,39 @@ static char *name_pack(const char *folder, const char *gguf_path, uint64_t hash)
     return cli_format_text("%s/%.*s-%016llx.orkpack", folder, (int)length, base, (unsigned long long)hash);
 }
 
-/* Waits for another process that packs the same file. Returns a descriptor that holds the lock, or -1. */
-static int lock_pack(const char *pack_path)
+static bool is_file_at(int fd, const char *path)
 {
-    char *path = cli_format_text("%s.lock", pack_path);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        cli_say("another process packs this file, waiting");
-        while (flock(fd, LOCK_EX) != 0 && errno == EINTR && !cli_interrupted())
-            continue;
+    struct stat held, named;
+    return fstat(fd, &held) == 0 && stat(path, &named) == 0 && held.st_dev == named.st_dev &&
+           held.st_ino == named.st_ino;
+}
+
+/* Waits for another process that packs the same file. Returns a descriptor that holds the lock, or -1 when there can be
+ * none, which only costs doing the same work twice. */
+static int lock_pack(const char *lock_path)
+{
+    bool is_said = false;
+    while (!cli_interrupted()) {
+        int fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        if (fd < 0)
+            return -1;
+        if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+            if (!is_said)
+                cli_say("another process packs this file, waiting");
+            is_said = true;
+            if (flock(fd, LOCK_EX) != 0) {
+                bool is_broken = errno != EINTR;
+                close(fd);
+                if (is_broken)
+                    return -1;
+                continue;
+            }
+        }
+        if (is_file_at(fd, lock_path)) /* its holder before us may have removed it */
+            return fd;
+        close(fd);
     }
-    free(path);
-    return fd;
+    return -1;
 }
 
 static bool is_usable(const char *pack_path)
@@ -164,17 +185,17 @@ int cli_cache_get(const cli_settings *settings, const char *gguf_path, char **pa
         *pack_path = path;
         return CLI_OK;
     }
-    int lock = lock_pack(path);
+    char *lock_path = cli_format_text("%s.lock", path);
+    int lock = lock_pack(lock_path);
     if (cli_interrupted())
         code = cli_interrupt_exit_code();
     else if (access(path, F_OK) != 0 || !is_usable(path)) /* another process may have made it meanwhile */
         code = pack(settings, gguf_path, path);
     if (lock >= 0) {
-        char *lock_path = cli_format_text("%s.lock", path);
         unlink(lock_path);
-        free(lock_path);
         close(lock);
     }
+    free(lock_path);
     if (code == CLI_OK)
         *pack_path = path;
     else

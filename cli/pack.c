@@ -53,7 +53,8 @@ static int check_output(const cli_settings *settings, const char *output)
 }
 
 /* One line a tensor, in the manner of llama-quantize. */
-static void print_tensor(void *context, size_t index, size_t count, const ork_tensor_info *tensor, uint64_t source_bytes)
+static void print_tensor(void *context, size_t index, size_t count, const ork_tensor_info *tensor,
+                         uint64_t source_bytes)
 {
     char shape[96], size[2][32], wrong[48] = "";
     (void)context;
@@ -158,8 +159,11 @@ static int pack_to(const cli_settings *settings, const char *input, const char *
         cli_say("interrupted; what is packed is kept: the same command goes on, the output is not there yet");
         return cli_interrupt_exit_code();
     }
-    if (status != ORK_OK)
-        return cli_report_error(&error);
+    if (status != ORK_OK) {
+        int code = cli_report_error(&error);
+        bool is_output = strncmp(error.where, output, strlen(output)) == 0;
+        return is_output && code == CLI_BAD_INPUT ? CLI_FAILURE : code; /* its folder went away, or takes no files */
+    }
     if (settings->verbose && !settings->dry_run) {
         int code = print_packed(input, output);
         if (code != CLI_OK)

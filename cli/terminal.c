@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,27 @@ int cli_interrupt_exit_code(void)
     return interrupt_signal == SIGTERM ? 128 + SIGTERM : CLI_INTERRUPTED;
 }
 
+/* read() that an interrupt ends (-1 with EINTR), also one that came just before: outside of ppoll() the signals wait. */
+static ssize_t read_or_interrupt(int fd, void *bytes, size_t size_bytes)
+{
+    sigset_t signals, before;
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    int count = 0;
+    while (!cli_interrupted() && (count = ppoll(&ready, 1, NULL, &before)) < 0 && errno == EINTR)
+        continue;
+    bool is_stopped = cli_interrupted();
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (is_stopped) {
+        errno = EINTR;
+        return -1;
+    }
+    return count < 0 ? -1 : read(fd, bytes, size_bytes);
+}
+
 cli_line_result cli_read_line(char **line, size_t *size_bytes)
 {
     /* Bytes that came with an earlier read, beyond its line. */
@@ -115,7 +137,7 @@ cli_line_result cli_read_line(char **line, size_t *size_bytes)
                 text = cli_reallocate(text, capacity *= 2);
             text[size++] = c;
         }
-        ssize_t count = read(STDIN_FILENO, buffer, sizeof buffer);
+        ssize_t count = read_or_interrupt(STDIN_FILENO, buffer, sizeof buffer);
         if (count > 0) {
             begin = 0;
             end = (size_t)count;
@@ -145,7 +167,7 @@ static int read_all(int fd, size_t limit_bytes, char **text, size_t *size_bytes)
     for (;;) {
         if (size + 1 >= capacity)
             bytes = cli_reallocate(bytes, capacity *= 2);
-        ssize_t count = read(fd, bytes + size, capacity - size - 1);
+        ssize_t count = read_or_interrupt(fd, bytes + size, capacity - size - 1);
         if (count == 0)
             break;
         if (count < 0 && errno == EINTR && !cli_interrupted())
