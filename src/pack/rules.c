@@ -201,8 +201,8 @@ ork_status ork_tier_rules_choose(struct ork_tier_rules *rules, const struct ork_
     info = ork_tier_find(*tier);
     if (info->quantized && is_vector(tensor))
         return ork_error_set(error, ORK_BAD_ARGUMENT, source, -1,
-                             "%s has one dimension and cannot be %s; f32, f16 or bf16 are possible", tensor->name,
-                             info->name);
+                             "%s has one dimension and cannot be %s; narrow the rule (f32, f16, bf16 are possible)",
+                             tensor->name, info->name);
     if (info->quantized && tensor->dimensions[0] > ORK_MATMUL_K_MAX)
         return ork_error_set(error, ORK_BAD_ARGUMENT, source, -1,
                              "%s has %llu inputs, more than the %u that %s allows; f32, f16 or bf16 are possible",
