@@ -11,7 +11,7 @@ import unittest
 
 SOURCE = pathlib.Path(os.environ.get("ORK_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 PROGRAM = os.environ.get("ORK_PROGRAM", str(SOURCE / "build" / "cli" / "ork"))
-COMMAND = [*shlex.split(os.environ.get("ORK_EMULATOR", "").replace(";", " ")), PROGRAM]
+COMMAND = [*shlex.split(os.environ.get("ORK_EMULATOR", "")), PROGRAM]
 DEMO = SOURCE / "models" / "demo-lfm2moe.gguf"
 HELD_OUT = SOURCE / "models" / "demo-heldout.txt"
 COMMANDS = ["pack", "info", "verify", "run", "chat", "bench", "perplexity", "completion", "help", "version"]

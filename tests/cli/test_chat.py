@@ -21,7 +21,7 @@ class Terminal:
     def __init__(self, arguments, env):
         self.pid, self.descriptor = pty.fork()
         if self.pid == 0:
-            os.execve(arguments[0], arguments, env)
+            os.execvpe(arguments[0], arguments, env)
         self.shown = ""
 
     def read(self, until, timeout=120):
