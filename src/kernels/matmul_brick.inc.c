@@ -8,12 +8,14 @@
  *   brick_codes      a type: what inflation needs besides the brick
  *   stream_bricks    int32_t acc[BRICK_CHANNELS] = start + codes of `bricks` bricks times x, in natural channel order
  *   inflate_brick    one brick into its place in the panel
- *   multiply_panel   acc[row][] += panel times x[row], for `rows` <= BRICK_ROWS rows, in panel channel order
+ *   multiply_panel   one panel_job: sums of up to BRICK_ROWS rows over some inflated bricks, in panel channel order
  *   panel_to_natural a v16 of 16 channels from panel order to natural order
  *
  * One row streams the bricks; more rows inflate a few bricks of a column into the first cache and use them for a tile of
- * rows. Integer sums are exact, so both ways and every tile give the same bits. */
+ * rows. Integer sums are exact, so both ways and every tile give the same bits. The includer includes panel_job.h before
+ * it defines multiply_panel. */
 #include "kernels/isa.h"
+#include "kernels/panel_job.h"
 #include "kernels/vector.h"
 
 #define TILE_ROWS 64
@@ -76,27 +78,25 @@ static void brick_stream_column(const struct ork_matmul_args *args, const struct
     brick_write_row(args, n, 0, y, w_scales);
 }
 
-/* Rows first..first+rows-1 of the tile with the inflated bricks begin..end-1. */
+/* Rows first..first+rows-1 of the tile with the inflated bricks begin..end-1, cut at the ends of activation blocks. */
 static void brick_multiply_group(struct brick_tile *tile, uint32_t first, uint32_t rows, uint32_t begin, uint32_t end)
 {
+    struct panel_job job = {.acc = tile->acc[first], .y = tile->y[first], .rows = rows};
     uint32_t block = begin / tile->block_bricks;
     for (uint32_t t = begin; t < end; block++) {
         uint32_t block_begin = block * tile->block_bricks;
         uint32_t block_end = brick_minimum(block_begin + tile->block_bricks, tile->bricks);
         uint32_t stop = brick_minimum(block_end, end);
-        const int8_t *x[BRICK_ROWS];
+        job.begins = t == block_begin;
+        job.ends = stop == block_end;
+        job.panel = tile->panel + (t - begin) * PANEL_BRICK_BYTES;
+        job.bricks = stop - t;
         for (uint32_t i = 0; i < rows; i++) {
-            x[i] = tile->x[first + i] + t * 32;
-            if (t == block_begin) {
-                int32_t start = brick_start(tile->x_sums[first + i][block]);
-                for (uint32_t c = 0; c < BRICK_CHANNELS; c++)
-                    tile->acc[first + i][c] = start;
-            }
+            job.x[i] = tile->x[first + i] + t * 32;
+            job.starts[i] = brick_start(tile->x_sums[first + i][block]);
+            job.scales[i] = tile->x_scales[first + i][block];
         }
-        multiply_panel(&tile->acc[first], tile->panel + (t - begin) * PANEL_BRICK_BYTES, x, rows, stop - t);
-        if (stop == block_end)
-            for (uint32_t i = 0; i < rows; i++)
-                brick_add_block(tile->y[first + i], tile->acc[first + i], tile->x_scales[first + i][block]);
+        multiply_panel(&job);
         t = stop;
     }
 }

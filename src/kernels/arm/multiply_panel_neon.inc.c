@@ -1,8 +1,8 @@
 /* The register tile of brick matmuls with more than one row, AArch64 dot product: sixteen channels by up to BRICK_ROWS
  * rows, over a panel of [k / 4][BRICK_CHANNELS][4] signed bytes in natural channel order. */
+#include "kernels/panel_job.h"
 
-static inline __attribute__((always_inline)) void multiply_rows(int32_t (*acc)[BRICK_CHANNELS], const uint8_t *panel,
-                                                                const int8_t *const *x, const int rows, uint32_t bricks)
+static inline __attribute__((always_inline)) void multiply_rows(const struct panel_job *job, const int rows)
 {
 /* Four k of all rows against sixteen channels; the lane must be a constant. */
 #define STEP(lane)                                                                                                     \
@@ -15,39 +15,46 @@ static inline __attribute__((always_inline)) void multiply_rows(int32_t (*acc)[B
         int32x4_t sums[BRICK_ROWS][4];
         for (int i = 0; i < rows; i++)
             for (int q = 0; q < 4; q++)
-                sums[i][q] = vld1q_s32(acc[i] + c + 4 * q);
-        const uint8_t *w = panel + c * 4;
-        for (uint32_t k = 0; k < bricks * 32; k += 16, w += BRICK_CHANNELS * 16) {
+                sums[i][q] = job->begins ? vdupq_n_s32(job->starts[i]) : vld1q_s32(job->acc + i * BRICK_CHANNELS + c + 4 * q);
+        const uint8_t *w = job->panel + c * 4;
+        for (uint32_t k = 0; k < job->bricks * 32; k += 16, w += BRICK_CHANNELS * 16) {
             int8x16_t input[BRICK_ROWS];
             for (int i = 0; i < rows; i++)
-                input[i] = vld1q_s8(x[i] + k);
+                input[i] = vld1q_s8(job->x[i] + k);
             STEP(0)
             STEP(1)
             STEP(2)
             STEP(3)
         }
-        for (int i = 0; i < rows; i++)
+        for (int i = 0; i < rows; i++) {
+            float *y = job->y + i * BRICK_CHANNELS + c;
+            v16 block;
             for (int q = 0; q < 4; q++)
-                vst1q_s32(acc[i] + c + 4 * q, sums[i][q]);
+                block.q[q] = vcvtq_f32_s32(sums[i][q]);
+            if (job->ends)
+                v16_store(y, v16_fma(block, v16_set1(job->scales[i]), v16_load(y)));
+            else
+                for (int q = 0; q < 4; q++)
+                    vst1q_s32(job->acc + i * BRICK_CHANNELS + c + 4 * q, sums[i][q]);
+        }
     }
 #undef STEP
 }
 
-static void multiply_panel(int32_t (*acc)[BRICK_CHANNELS], const uint8_t *panel, const int8_t *const *x, uint32_t rows,
-                           uint32_t bricks)
+static void multiply_panel(const struct panel_job *job)
 {
-    switch (rows) {
+    switch (job->rows) {
     case 1:
-        multiply_rows(acc, panel, x, 1, bricks);
+        multiply_rows(job, 1);
         break;
     case 2:
-        multiply_rows(acc, panel, x, 2, bricks);
+        multiply_rows(job, 2);
         break;
     case 3:
-        multiply_rows(acc, panel, x, 3, bricks);
+        multiply_rows(job, 3);
         break;
     default:
-        multiply_rows(acc, panel, x, BRICK_ROWS, bricks);
+        multiply_rows(job, BRICK_ROWS);
         break;
     }
 }

@@ -9,7 +9,7 @@
 
 #define BRICK_CHANNELS 64
 #define BRICK_BIAS 128
-#define BRICK_ROWS 6
+#define BRICK_ROWS 5
 #define PANEL_BRICKS 8
 #define PANEL_BRICK_BYTES 2048
 
@@ -43,6 +43,7 @@ static inline void stream_bricks(int32_t *acc, const uint8_t *bricks, const int8
             sums[i] = _mm512_dpbusd_epi32(sums[i], _mm512_permutexvar_epi8(nibbles, table), even);
             nibbles = _mm512_srli_epi16(nibbles, 4);
             sums[i] = _mm512_dpbusd_epi32(sums[i], _mm512_permutexvar_epi8(nibbles, table), odd);
+            ORK_KEEP_IN_REGISTER(sums[i]);
         }
     }
     for (int i = 0; i < 4; i++) {

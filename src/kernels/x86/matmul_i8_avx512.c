@@ -29,6 +29,7 @@ static inline void stream_bricks(int32_t *acc, const uint8_t *bricks, const int8
         for (int i = 0; i < 16; i++) {
             __m512i w = _mm512_xor_si512(_mm512_loadu_si512(bricks + i * 64), codes->sign);
             sums[i] = _mm512_dpbusd_epi32(sums[i], w, input);
+            ORK_KEEP_IN_REGISTER(sums[i]);
         }
     }
     _mm512_storeu_si512(acc, ork_sum_halves_avx512(sums));

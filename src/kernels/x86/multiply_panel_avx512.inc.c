@@ -1,18 +1,26 @@
 /* The register tile of brick matmuls with more than one row, AVX-512 VNNI: BRICK_CHANNELS unsigned weights by up to
  * BRICK_ROWS rows of signed activations, over a panel of [k / 4][BRICK_CHANNELS][4] bytes. */
+#include "kernels/panel_job.h"
+
 #define PANEL_REGISTERS (BRICK_CHANNELS / 16)
 
-static inline __attribute__((always_inline)) void multiply_rows(int32_t (*acc)[BRICK_CHANNELS], const uint8_t *panel,
-                                                                const int8_t *const *x, const int rows, uint32_t bricks)
+static inline __attribute__((always_inline)) void multiply_rows(const struct panel_job *job, const int rows)
 {
     __m512i sums[BRICK_ROWS][PANEL_REGISTERS];
     for (int i = 0; i < rows; i++)
         for (int c = 0; c < PANEL_REGISTERS; c++)
-            sums[i][c] = _mm512_load_si512(acc[i] + c * 16);
-    for (uint32_t k = 0; k < bricks * 32; k += 4, panel += BRICK_CHANNELS * 4) {
+            sums[i][c] = job->begins ? _mm512_set1_epi32(job->starts[i])
+                                     : _mm512_load_si512(job->acc + i * BRICK_CHANNELS + c * 16);
+    const uint8_t *panel = job->panel;
+    const int8_t *x[BRICK_ROWS];
+    for (int i = 0; i < rows; i++)
+        x[i] = job->x[i];
+    for (uint64_t k = 0; k < job->bricks * 32; k += 4, panel += BRICK_CHANNELS * 4) {
         __m512i w[PANEL_REGISTERS];
-        for (int c = 0; c < PANEL_REGISTERS; c++)
+        for (int c = 0; c < PANEL_REGISTERS; c++) {
             w[c] = _mm512_load_si512(panel + c * 64);
+            ORK_KEEP_IN_REGISTER(w[c]);
+        }
         for (int i = 0; i < rows; i++) {
             int32_t four;
             memcpy(&four, x[i] + k, sizeof four);
@@ -22,39 +30,43 @@ static inline __attribute__((always_inline)) void multiply_rows(int32_t (*acc)[B
         }
     }
     for (int i = 0; i < rows; i++)
-        for (int c = 0; c < PANEL_REGISTERS; c++)
-            _mm512_store_si512(acc[i] + c * 16, sums[i][c]);
+        for (int c = 0; c < PANEL_REGISTERS; c++) {
+            float *y = job->y + i * BRICK_CHANNELS + c * 16;
+            if (job->ends)
+                v16_store(y, v16_fma(_mm512_cvtepi32_ps(sums[i][c]), v16_set1(job->scales[i]), v16_load(y)));
+            else
+                _mm512_store_si512(job->acc + i * BRICK_CHANNELS + c * 16, sums[i][c]);
+        }
 }
 
-static void multiply_panel(int32_t (*acc)[BRICK_CHANNELS], const uint8_t *panel, const int8_t *const *x, uint32_t rows,
-                           uint32_t bricks)
+static void multiply_panel(const struct panel_job *job)
 {
-    switch (rows) {
+    switch (job->rows) {
     case 1:
-        multiply_rows(acc, panel, x, 1, bricks);
+        multiply_rows(job, 1);
         break;
     case 2:
-        multiply_rows(acc, panel, x, 2, bricks);
+        multiply_rows(job, 2);
         break;
     case 3:
-        multiply_rows(acc, panel, x, 3, bricks);
+        multiply_rows(job, 3);
         break;
     case 4:
-        multiply_rows(acc, panel, x, 4, bricks);
-        break;
-    case 5:
-        multiply_rows(acc, panel, x, 5, bricks);
+        multiply_rows(job, 4);
         break;
 #if BRICK_ROWS == 8
+    case 5:
+        multiply_rows(job, 5);
+        break;
     case 6:
-        multiply_rows(acc, panel, x, 6, bricks);
+        multiply_rows(job, 6);
         break;
     case 7:
-        multiply_rows(acc, panel, x, 7, bricks);
+        multiply_rows(job, 7);
         break;
 #endif
     default:
-        multiply_rows(acc, panel, x, BRICK_ROWS, bricks);
+        multiply_rows(job, BRICK_ROWS);
         break;
     }
 }

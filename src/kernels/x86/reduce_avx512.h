@@ -1,8 +1,12 @@
-/* Horizontal sums of int32 partial sums, AVX-512. */
+/* Horizontal sums of int32 partial sums, AVX-512, and help for keeping partial sums in registers. */
 #ifndef ORK_KERNELS_X86_REDUCE_AVX512_H
 #define ORK_KERNELS_X86_REDUCE_AVX512_H
 
 #include <immintrin.h>
+
+/* Says that a sum is used here: GCC 12 otherwise keeps two copies of an array of sums and moves between them through
+ * memory in every turn of the loop. */
+#define ORK_KEEP_IN_REGISTER(sum) __asm__("" : "+v"(sum))
 
 /* Lane j of the result is the sums of the four dwords of lane j of a, b, c, d. */
 static inline __m512i ork_sum_lanes_avx512(__m512i a, __m512i b, __m512i c, __m512i d)
