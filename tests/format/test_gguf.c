@@ -334,14 +334,14 @@ static void test_python_big_endian_is_named(void **state)
 /* ---- time ---- */
 
 /* B07: a check for every byte or a linear search for every name once made loading crawl. Real work here is about 2 ms;
- * the bound leaves room for sanitizers and a busy machine and still catches a quadratic step (minutes). */
+ * the bound leaves room for sanitizers, an emulator and a busy machine and still catches a quadratic step (minutes). */
 static void assert_quick(const struct ork_buffer *file, const char *what)
 {
     uint64_t start_us = ork_clock_now_us();
     ork_gguf *gguf = parse(file);
     uint64_t took_us = ork_clock_now_us() - start_us;
     print_message("%s: %llu us\n", what, (unsigned long long)took_us);
-    assert_true(took_us < 2000000);
+    assert_true(took_us < 20000000);
     ork_gguf_close(gguf);
 }
 
