@@ -14,9 +14,8 @@ import demo_text
 
 PROMPTS = [
     "ROMEO:\n",
-    "First Citizen:\nWhat news, my lord?\n\n",
-    "Psalms 151\n\n151:1",
     "And it came to pass in those days,",
+    "Psalms 151\n\n151:1",
 ]
 
 
@@ -30,7 +29,7 @@ def plot_loss(path, history, best_step):
     figure, axes = pyplot.subplots(figsize=(7, 4))
     tokens = [row["tokens"] / 1e6 for row in history]
     axes.plot(tokens, [row["train_loss"] for row in history], label="training, mean since the last point")
-    axes.plot(tokens, [row["heldout_loss"] for row in history], label="held out")
+    axes.plot(tokens, [row["heldout_loss"] for row in history], label="held out (every third window)")
     for row in history:
         if row["step"] == best_step:
             axes.plot([row["tokens"] / 1e6], [row["heldout_loss"]], "o", color="C1", label="the published checkpoint")
@@ -48,8 +47,8 @@ def _samples(p, tokenizer, config):
     for prompt in PROMPTS:
         ids = [demo_text.BOS] + tokenizer.encode(prompt, add_special_tokens=False).ids
         for title, options in [
-            ("greedy", {"count": 60}),
-            ("temperature 0.8, top-p 0.95, seed 1", {"count": 160, "temperature": 0.8, "top_p": 0.95, "seed": 1}),
+            ("greedy", {"count": 40}),
+            ("temperature 0.8, top-p 0.95, seed 1", {"count": 120, "temperature": 0.8, "top_p": 0.95, "seed": 1}),
         ]:
             new = demo_model.generate(p, ids, config=config, **options)
             blocks.append(f"Prompt `{prompt!r}`, {title}:\n\n```\n{tokenizer.decode(ids[1:] + new)}\n```\n")
@@ -60,6 +59,22 @@ def _active_parameters(p, config):
     """Parameters that one token's matrix products read; the tied embedding counts once, as the head."""
     share = config.experts_used / config.experts
     return sum(a.size * (share if "_exps" in name else 1) for name, a in p.items())
+
+
+def _dropout_text(history, best_step):
+    """"0.2", or every rate in turn when a resumed run changed it."""
+    rates = [row["dropout"] for row in history if row["step"] <= best_step]
+    turns = [rate for i, rate in enumerate(rates) if i == 0 or rate != rates[i - 1]]
+    return ", then ".join(f"{rate:g}" for rate in turns)
+
+
+def _rebuild_note(history, best_step):
+    if "then" not in _dropout_text(history, best_step):
+        return ""
+    return """
+The published run was resumed with other dropout rates on the way (`demo-loss.csv` has the rate at each
+point); the command uses one rate throughout. Its result has not been measured.
+"""
 
 
 def write(path, model_path, p, tokenizer, config, arguments, best, last, stream, heldout, heldout_ids):
@@ -111,7 +126,7 @@ bible-kjv-text, one line a verse, a heading a chapter): {len(stream):,} tokens a
 were cut out. Held out are Ruth 1 to 1 Samuel 12 and the last 46 KB of the plays.
 
 {best['tokens']:,} tokens seen ({best['tokens'] / len(stream):.1f} epochs) in {best['step']:,} steps and {row['elapsed_s'] / 60:.0f} minutes on two shared CPU
-cores (JAX {jax.__version__}). Muon for the matrices, Adam for embedding, norms, routers and taps; dropout {arguments.dropout:g};
+cores (JAX {jax.__version__}). Muon for the matrices, Adam for embedding, norms, routers and taps; dropout {_dropout_text(last['history'], best['step'])};
 learning rate linear to zero; windows of 256, 512 and at the end 1024 tokens. The checkpoint with
 the lowest held-out loss of {len(last['history'])} evaluations is the one published: the figures below are very
 slightly flattered by that choice.
@@ -127,8 +142,8 @@ llama-perplexity's manner (windows of 512, the second half counts, {counted:,} p
 |---|---|---|
 | {nll:.4f} | {math.exp(nll):.3f} | {bits_per_byte:.4f} |
 
-(Bits per byte = bits per token × {len(heldout_ids) - 1:,} tokens / {heldout_bytes:,} bytes. Training loss at that point, with
-dropout on: {row['train_loss']:.4f}.)
+(Bits per byte = bits per token × {len(heldout_ids) - 1:,} tokens / {heldout_bytes:,} bytes. Training loss just before, with
+dropout {row['dropout']:g}: {row['train_loss']:.4f}.)
 
 ## Samples
 
@@ -147,7 +162,7 @@ venv/bin/python tools/train_demo.py --shakespeare tinyshakespeare.txt --minutes 
 The learning rate follows the clock, so a faster machine sees more text in the same time, and the
 weights differ from run to run. With `GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=100000000000:glibc.malloc.hugetlb=1`
 and `XLA_FLAGS=--xla_cpu_experimental_ynn_fusion_type=` in the environment JAX 0.10 was a quarter faster here.
-
+{_rebuild_note(last['history'], best['step'])}
 ## Licence
 
 Both texts are in the public domain (the King James Version under Crown letters patent in the United

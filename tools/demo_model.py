@@ -213,11 +213,14 @@ def dropout(x, rate, key):
 def forward(p, tokens, config, capacity=None, dropout_rate=0.0, key=None):
     """tokens [B, S] -> logits [B, S, V], load per MoE layer [L, X], dropped choices [L].
 
-    `capacity` None computes all experts exactly. Dropout acts on what a block adds.
+    `capacity` None computes all experts exactly. Dropout acts on the embedding and on what a block adds.
     """
     batch, length = tokens.shape
     x = p["token_embd.weight"][tokens]
-    keys = [None] * (2 * len(config.layers)) if key is None else jax.random.split(key, 2 * len(config.layers))
+    keys = [None] * (2 * len(config.layers) + 1)
+    if key is not None:
+        keys = jax.random.split(key, len(keys))
+    x = dropout(x, dropout_rate, keys[-1])
     loads, drops = [], []
     for index, kind in enumerate(config.layers):
         blk = f"blk.{index}."
@@ -242,26 +245,28 @@ def forward(p, tokens, config, capacity=None, dropout_rate=0.0, key=None):
     return x @ p["token_embd.weight"].T, jnp.stack(loads), jnp.stack(drops)
 
 
-@partial(jax.jit, static_argnames="config")
-def evaluation_logits(p, tokens, config):
-    return forward(p, tokens, config)[0]
+@partial(jax.jit, static_argnames=("config", "capacity"))
+def evaluation_logits(p, tokens, config, capacity=None):
+    return forward(p, tokens, config, capacity)[0]
 
 
-def heldout_nll(p, token_ids, config, length=512, batch=4, bos=1):
+def heldout_nll(p, token_ids, config, length=512, batch=4, bos=1, capacity=None, every=1):
     """Mean negative log-likelihood (nats) per token, in llama-perplexity's manner, and the count.
 
     Windows of `length` tokens, the first replaced by <|startoftext|>; the second half of each
-    counts, so that every prediction has at least length/2 tokens of context.
+    counts, so that every prediction has at least length/2 tokens of context. A `capacity`
+    and every n-th window only make a cheap estimate for use during training.
     """
     count = len(token_ids) // length
-    windows = np.asarray(token_ids[:count * length], np.int32).reshape(count, length)
+    windows = np.asarray(token_ids[:count * length], np.int32).reshape(count, length)[::every]
+    count = len(windows)
     total = 0.0
     for start in range(0, count, batch):
         rows = windows[start:start + batch]
         padded = np.full((batch, length), bos, np.int32)
         padded[:len(rows)] = rows
         padded[:, 0] = bos
-        logits = evaluation_logits(p, padded, config)[:len(rows), length // 2:-1]
+        logits = evaluation_logits(p, padded, config, capacity)[:len(rows), length // 2:-1]
         chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), rows[:, length // 2 + 1:, None], -1)
         total -= float(chosen.sum())
     counted = count * (length - 1 - length // 2)
