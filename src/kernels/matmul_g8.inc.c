@@ -1,62 +1,62 @@
-/* Walking the channels, rows and groups of a g8 matmul, shared by instruction sets. Included once by a kernel file that
- * has defined CHANNELS (weight rows that share the work on the activations) and
+/* Walking the channels, rows and groups of a g8 matmul, shared by instruction sets. A group is 32 inputs; sixteen groups
+ * at a time give the sixteen lanes of the numerics contract. Included once by a kernel file that has defined
  *
- *   g8_chunk    a type: what the kernel keeps of sixteen groups of 32 activations
- *   load_chunk  fills it from `groups` <= 16 groups
- *   add_chunk   v16 lanes + terms of `groups` groups; inlined with the constant 16
- */
+ *   add_chunk   v16 lanes + terms of `groups` <= 16 groups; inlined with the constant 16
+ *
+ * Weight rows are read one after the other, as one long stream; several token rows share a run of weight rows that stays
+ * in the second cache. */
+#include "kernels/isa.h"
+#include "kernels/vector.h"
 
-/* Scales of the activations for groups first..first+groups-1, zero beyond. */
-static inline v16 g8_activation_scales(const struct ork_activation *x, uint64_t row, uint32_t first, uint32_t groups)
+#define G8_RUN_BYTES 131072u
+#define G8_GROUPS_MAX (ORK_MATMUL_K_MAX / 32)
+
+/* One scale for each group of an activation row, and zeros up to a multiple of sixteen groups. */
+static inline void g8_expand_scales(float *expanded, const struct ork_activation *x, uint64_t row)
 {
     const float *scales = x->scales + row * x->blocks;
-    const uint32_t block_groups = x->block / 32;
-    float lanes[16] = {0};
-    for (uint32_t j = 0; j < groups; j++)
-        lanes[j] = scales[(first + j) / block_groups];
-    return v16_load(lanes);
+    const uint32_t groups = x->k_padded / 32, block_groups = x->block / 32;
+    uint32_t j = 0;
+    for (uint32_t block = 0; block < x->blocks; block++)
+        for (uint32_t i = 0; i < block_groups && j < groups; i++)
+            expanded[j++] = scales[block];
+    while (j % 16 != 0)
+        expanded[j++] = 0.0f;
 }
 
-/* `channels` weight rows with one activation row. */
-static void g8_dots(float *y, const uint8_t *weights, const uint8_t *scales, uint32_t channels,
-                    const struct ork_activation *x, uint64_t row)
+/* One weight row with one activation row. */
+static inline float g8_dot(const uint8_t *weights, const uint8_t *scales, const int8_t *x, const float *x_scales,
+                           uint32_t groups)
 {
-    const uint32_t groups = x->k_padded / 32;
-    const int8_t *input = x->plain + row * x->k_padded;
-    v16 lanes[CHANNELS];
-    for (uint32_t c = 0; c < CHANNELS; c++)
-        lanes[c] = v16_zero();
-    for (uint32_t first = 0; first < groups; first += 16) {
-        uint32_t count = groups - first < 16 ? groups - first : 16;
-        const v16 x_scales = g8_activation_scales(x, row, first, count);
-        g8_chunk chunk;
-        load_chunk(&chunk, input + first * 32, count);
-        for (uint32_t c = 0; c < channels; c++) {
-            const uint8_t *w = weights + (c * (uint64_t)groups + first) * 32;
-            const uint8_t *s = scales + (c * (uint64_t)groups + first) * 2;
-            if (count == 16)
-                lanes[c] = add_chunk(lanes[c], &chunk, x_scales, w, s, 16);
-            else
-                lanes[c] = add_chunk(lanes[c], &chunk, x_scales, w, s, count);
-        }
-    }
-    for (uint32_t c = 0; c < channels; c++)
-        y[c] = v16_sum(lanes[c]);
+    v16 lanes = v16_zero();
+    uint32_t first = 0;
+    for (; first + 16 <= groups; first += 16)
+        lanes = add_chunk(lanes, x + first * 32, v16_load(x_scales + first), weights + first * 32, scales + first * 2, 16);
+    if (first < groups)
+        lanes = add_chunk(lanes, x + first * 32, v16_load(x_scales + first), weights + first * 32, scales + first * 2,
+                          groups - first);
+    return v16_sum(lanes);
 }
 
 static void g8_matmul(const struct ork_matmul_args *args)
 {
     const struct ork_matrix *w = args->w;
-    const uint64_t padded = args->x->k_padded;
+    const struct ork_activation *x = args->x;
+    const uint32_t groups = x->k_padded / 32;
+    const uint64_t row_bytes = x->k_padded;
     const uint8_t *data = w->data + args->expert * w->data_expert_stride;
     const uint8_t *scales = w->scales + args->expert * w->scale_expert_stride;
-    for (uint32_t n = args->n_begin; n < args->n_end; n += CHANNELS) {
-        uint32_t channels = args->n_end - n < CHANNELS ? args->n_end - n : CHANNELS;
+    const uint32_t run = row_bytes >= G8_RUN_BYTES ? 1 : (uint32_t)(G8_RUN_BYTES / row_bytes);
+    float x_scales[G8_GROUPS_MAX];
+    for (uint32_t begin = args->n_begin; begin < args->n_end;) {
+        uint32_t end = args->m > 1 && args->n_end - begin > run ? begin + run : args->n_end;
         for (uint32_t i = 0; i < args->m; i++) {
-            float y[CHANNELS];
-            g8_dots(y, data + n * padded, scales + n * (padded / 32) * 2, channels, args->x,
-                    args->x_rows ? args->x_rows[i] : i);
-            memcpy(args->y + i * args->y_stride + n, y, channels * sizeof(float));
+            uint64_t source = args->x_rows ? args->x_rows[i] : i;
+            g8_expand_scales(x_scales, x, source);
+            for (uint32_t n = begin; n < end; n++)
+                args->y[i * args->y_stride + n] = g8_dot(data + n * row_bytes, scales + n * (uint64_t)groups * 2,
+                                                         x->plain + source * row_bytes, x_scales, groups);
         }
+        begin = end;
     }
 }

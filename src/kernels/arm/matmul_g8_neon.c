@@ -6,29 +6,17 @@
 #include "kernels/isa.h"
 #include "kernels/vector.h"
 
-#define CHANNELS 4
-
-typedef struct {
-    const int8_t *x;
-} g8_chunk;
-
-static inline void load_chunk(g8_chunk *chunk, const int8_t *x, uint32_t groups)
-{
-    (void)groups;
-    chunk->x = x;
-}
-
-static inline __attribute__((always_inline)) v16 add_chunk(v16 lanes, const g8_chunk *chunk, v16 x_scales,
-                                                           const uint8_t *weights, const uint8_t *scales,
-                                                           const uint32_t groups)
+/* lanes + terms of `groups` <= 16 groups. */
+static inline __attribute__((always_inline)) v16 add_chunk(v16 lanes, const int8_t *x, v16 x_scales, const uint8_t *weights,
+                                                           const uint8_t *scales, const uint32_t groups)
 {
     int32x4_t sums[16];
     for (uint32_t j = 0; j < 16; j++) {
         sums[j] = vdupq_n_s32(0);
         if (j < groups) {
-            const int8_t *w = (const int8_t *)weights + j * 32, *x = chunk->x + j * 32;
-            sums[j] = vdotq_s32(sums[j], vld1q_s8(w), vld1q_s8(x));
-            sums[j] = vdotq_s32(sums[j], vld1q_s8(w + 16), vld1q_s8(x + 16));
+            const int8_t *w = (const int8_t *)weights + j * 32, *input = x + j * 32;
+            sums[j] = vdotq_s32(sums[j], vld1q_s8(w), vld1q_s8(input));
+            sums[j] = vdotq_s32(sums[j], vld1q_s8(w + 16), vld1q_s8(input + 16));
         }
     }
     v16 terms;

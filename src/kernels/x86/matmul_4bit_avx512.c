@@ -5,7 +5,7 @@
 
 #include "kernels/isa.h"
 #include "kernels/vector.h"
-#include "kernels/x86/reduce_avx512.h"
+#include "kernels/x86/integer_avx512.h"
 
 #define BRICK_CHANNELS 64
 #define BRICK_BIAS 128
@@ -57,12 +57,10 @@ static inline void inflate_brick(uint8_t *panel, const uint8_t *brick, const bri
 {
     const __m512i table = *codes;
     for (int i = 0; i < 4; i++) {
-        __m512i a = _mm512_loadu_si512(brick + i * 256), b = _mm512_loadu_si512(brick + i * 256 + 64);
-        __m512i c = _mm512_loadu_si512(brick + i * 256 + 128), d = _mm512_loadu_si512(brick + i * 256 + 192);
-        __m512i ab_low = _mm512_unpacklo_epi32(a, b), ab_high = _mm512_unpackhi_epi32(a, b);
-        __m512i cd_low = _mm512_unpacklo_epi32(c, d), cd_high = _mm512_unpackhi_epi32(c, d);
-        __m512i nibbles[4] = {_mm512_unpacklo_epi64(ab_low, cd_low), _mm512_unpackhi_epi64(ab_low, cd_low),
-                              _mm512_unpacklo_epi64(ab_high, cd_high), _mm512_unpackhi_epi64(ab_high, cd_high)};
+        __m512i rows[4], nibbles[4];
+        for (int j = 0; j < 4; j++)
+            rows[j] = _mm512_loadu_si512(brick + i * 256 + j * 64);
+        ork_transpose_lanes_avx512(nibbles, rows);
         for (int q = 0; q < 4; q++) {
             __m512i odd = _mm512_srli_epi16(nibbles[q], 4);
             _mm512_store_si512(panel + q * 256 + i * 64, _mm512_permutexvar_epi8(nibbles[q], table));

@@ -6,21 +6,8 @@
 #include "kernels/vector.h"
 #include "kernels/x86/integer_avx2.h"
 
-#define CHANNELS 4
-
-typedef struct {
-    const int8_t *x;
-} g8_chunk;
-
-static inline void load_chunk(g8_chunk *chunk, const int8_t *x, uint32_t groups)
-{
-    (void)groups;
-    chunk->x = x;
-}
-
 /* lanes + terms of `groups` <= 16 groups. */
-static inline __attribute__((always_inline)) v16 add_chunk(v16 lanes, const g8_chunk *chunk,
-                                                           v16 x_scales, const uint8_t *weights,
+static inline __attribute__((always_inline)) v16 add_chunk(v16 lanes, const int8_t *x, v16 x_scales, const uint8_t *weights,
                                                            const uint8_t *scales, const uint32_t groups)
 {
     __m256i sums[16];
@@ -28,7 +15,7 @@ static inline __attribute__((always_inline)) v16 add_chunk(v16 lanes, const g8_c
         sums[j] = _mm256_setzero_si256();
         if (j < groups) {
             __m256i w = _mm256_loadu_si256((const __m256i *)(weights + j * 32));
-            __m256i input = _mm256_loadu_si256((const __m256i *)(chunk->x + j * 32));
+            __m256i input = _mm256_loadu_si256((const __m256i *)(x + j * 32));
             sums[j] = ork_dot_avx2(sums[j], w, _mm256_abs_epi8(w), input);
         }
     }

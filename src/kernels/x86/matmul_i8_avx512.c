@@ -4,7 +4,7 @@
 
 #include "kernels/isa.h"
 #include "kernels/vector.h"
-#include "kernels/x86/reduce_avx512.h"
+#include "kernels/x86/integer_avx512.h"
 
 #define BRICK_CHANNELS 32
 #define BRICK_BIAS 128
@@ -36,36 +36,21 @@ static inline void stream_bricks(int32_t *acc, const uint8_t *bricks, const int8
     _mm512_storeu_si512(acc + 16, ork_sum_halves_avx512(sums + 8));
 }
 
-/* Panels hold 16 channels as 0, 2, 4, 6, 1, 3, 5, 7 and the same from 8. */
 static inline v16 panel_to_natural(v16 a)
 {
-    return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15), a);
-}
-
-/* Transposes 4x4 dwords in each 128-bit lane: lane l of out[q] is dword q of lane l of in[0..3]. */
-static inline void transpose_lanes(__m512i *out, const __m512i *in)
-{
-    __m512i ab_low = _mm512_unpacklo_epi32(in[0], in[1]), ab_high = _mm512_unpackhi_epi32(in[0], in[1]);
-    __m512i cd_low = _mm512_unpacklo_epi32(in[2], in[3]), cd_high = _mm512_unpackhi_epi32(in[2], in[3]);
-    out[0] = _mm512_unpacklo_epi64(ab_low, cd_low);
-    out[1] = _mm512_unpackhi_epi64(ab_low, cd_low);
-    out[2] = _mm512_unpacklo_epi64(ab_high, cd_high);
-    out[3] = _mm512_unpackhi_epi64(ab_high, cd_high);
+    return _mm512_permutexvar_ps(ork_natural_order_avx512(), a);
 }
 
 /* Panel: [8 groups of 4 k][32 channels][4 k]. */
 static inline void inflate_brick(uint8_t *panel, const uint8_t *brick, const brick_codes *codes)
 {
     for (int half = 0; half < 2; half++) {
-        __m512i w[8], low[4], high[4];
+        __m512i w[8], groups[8];
         for (int i = 0; i < 8; i++)
             w[i] = _mm512_xor_si512(_mm512_loadu_si512(brick + half * 512 + i * 64), codes->sign);
-        transpose_lanes(low, w);
-        transpose_lanes(high, w + 4);
-        for (int q = 0; q < 4; q++) {
-            _mm512_store_si512(panel + q * 128 + half * 64, _mm512_shuffle_i32x4(low[q], high[q], 0x88));
-            _mm512_store_si512(panel + (q + 4) * 128 + half * 64, _mm512_shuffle_i32x4(low[q], high[q], 0xDD));
-        }
+        ork_transpose_channels_avx512(groups, w);
+        for (int q = 0; q < 8; q++)
+            _mm512_store_si512(panel + q * 128 + half * 64, groups[q]);
     }
 }
 
