@@ -2,7 +2,7 @@
  * accumulates per second with 64 rows (compute), and the vector functions. Each figure is a median of interleaved rounds;
  * a read-bandwidth probe runs before and after, because shared machines are noisy. Part of the kernel harness:
  *
- *   checkkernels --bench [FILTER]     FILTER: part of a row's name, for example nf4_avx512 */
+ *   checkkernels --bench [FILTER]     FILTER: part of a row's name: nf4_avx512, vector_softmax */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,28 +32,38 @@ static double median(double *values, size_t count)
     return values[count / 2];
 }
 
-/* Read bandwidth in GB/s: four long streams over 256 MiB. */
+/* GB/s of reading `words` with one or four streams side by side. */
+static double read_streams(const uint64_t *memory, size_t words, size_t streams)
+{
+    static volatile uint64_t sink;
+    const size_t length = words / streams;
+    uint64_t sums[4][8] = {{0}};
+    double start = now_seconds();
+    for (size_t i = 0; i + 8 <= length; i += 8)
+        for (size_t stream = 0; stream < streams; stream++)
+            for (size_t j = 0; j < 8; j++)
+                sums[stream][j] += memory[stream * length + i + j];
+    double seconds = now_seconds() - start;
+    for (size_t stream = 0; stream < 4; stream++)
+        for (size_t j = 0; j < 8; j++)
+            sink += sums[stream][j];
+    return (double)words * 8e-9 / seconds;
+}
+
+/* Read bandwidth over 256 MiB in huge pages: the better of one stream and four, which differs between machines. */
 static double probe_bandwidth(void)
 {
     static uint64_t *memory;
-    static volatile uint64_t sink;
-    const size_t count = (size_t)256 << 17, quarter = count / 4;
+    const size_t words = (size_t)256 << 17;
     if (!memory) {
-        memory = mmap(NULL, count * 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memory = mmap(NULL, words * 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED)
             exit(2);
-        madvise(memory, count * 8, MADV_HUGEPAGE);
-        memset(memory, 1, count * 8);
+        madvise(memory, words * 8, MADV_HUGEPAGE);
+        memset(memory, 1, words * 8);
     }
-    double start = now_seconds();
-    uint64_t sums[16] = {0};
-    for (size_t i = 0; i + 4 <= quarter; i += 4)
-        for (size_t j = 0; j < 4; j++)
-            for (size_t stream = 0; stream < 4; stream++)
-                sums[stream * 4 + j] += memory[stream * quarter + i + j];
-    for (size_t j = 0; j < 16; j++)
-        sink += sums[j];
-    return (double)count * 8e-9 / (now_seconds() - start);
+    double one = read_streams(memory, words, 1), four = read_streams(memory, words, 4);
+    return one > four ? one : four;
 }
 
 /* Seconds per call of a matmul over all channels: as many calls as fill 10 ms. */
@@ -181,10 +191,11 @@ static void call_vector(const struct ork_vector_kernels *v, int which, struct ve
 
 static void bench_vectors(struct harness *h, const char *filter)
 {
-    static const char *const names[] = {"rms_norm",         "add",         "multiply",      "axpy",
-                                        "silu_multiply",    "sigmoid",     "softmax",       "quantize",
-                                        "rope_adjacent",    "rope_halves", "scores_f16",    "scores_f32",
-                                        "weighted_sum_f16", "weighted_sum_f32", "f32_to_f16", "short_conv"};
+    static const char *const names[] = {
+        "vector_rms_norm",      "vector_add",         "vector_multiply",   "vector_axpy",
+        "vector_silu_multiply", "vector_sigmoid",     "vector_softmax",    "vector_quantize",
+        "vector_rope_adjacent", "vector_rope_halves", "vector_scores_f16", "vector_scores_f32",
+        "vector_weighted_f16",  "vector_weighted_f32", "vector_f32_to_f16", "vector_short_conv"};
     struct vector_memory *s = calloc(1, sizeof *s);
     if (!s)
         exit(2);
@@ -195,7 +206,7 @@ static void bench_vectors(struct harness *h, const char *filter)
         double times[ORK_ISA_COUNT] = {0};
         if (!strstr(names[which], filter))
             continue;
-        printf("%-18s", names[which]);
+        printf("%-20s", names[which]);
         for (uint32_t table = 0; table < h->table_count; table++) {
             double rounds[ROUNDS];
             for (int round = 0; round < ROUNDS; round++) {

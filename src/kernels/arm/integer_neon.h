@@ -4,6 +4,8 @@
 
 #include <arm_neon.h>
 
+#include "kernels/compiler.h"
+
 /* Dword i of the result is the sum of the four dwords of a[i]. */
 static inline int32x4_t ork_sum_four_neon(const int32x4_t *a)
 {

@@ -18,39 +18,25 @@ static inline v16 panel_to_natural(v16 a)
     return a;
 }
 
-/* `steps` <= 4 bricks for each channel in turn: their activations stay in registers, the sums in the first cache. */
-static inline __attribute__((always_inline)) void stream_steps(int32x4_t *sums, const uint8_t *bricks, const int8_t *x,
-                                                               const uint32_t steps, const int8x16_t table)
-{
-    const uint8x16_t mask = vdupq_n_u8(15);
-    int8x16_t input[4][2];
-    for (uint32_t t = 0; t < steps; t++) {
-        input[t][0] = vld1q_s8(x + t * 32);
-        input[t][1] = vld1q_s8(x + t * 32 + 16);
-    }
-    for (uint32_t c = 0; c < BRICK_CHANNELS; c++) {
-        int32x4_t even = sums[c], odd = vdupq_n_s32(0);
-        for (uint32_t t = 0; t < steps; t++) {
-            const uint8x16_t nibbles = vld1q_u8(bricks + t * 1024 + c * 16);
-            even = vdotq_s32(even, vqtbl1q_s8(table, vandq_u8(nibbles, mask)), input[t][0]);
-            odd = vdotq_s32(odd, vqtbl1q_s8(table, vshrq_n_u8(nibbles, 4)), input[t][1]);
-        }
-        sums[c] = vaddq_s32(even, odd);
-    }
-}
-
+/* The bricks are read in order; the sums of all channels stay in the first cache. */
 static inline void stream_bricks(int32_t *acc, const uint8_t *bricks, const int8_t *x, uint32_t count, int32_t start,
                                  const brick_codes *codes)
 {
     (void)start;
+    const uint8x16_t mask = vdupq_n_u8(15);
+    const int8x16_t table = *codes;
     int32x4_t sums[BRICK_CHANNELS];
     for (uint32_t c = 0; c < BRICK_CHANNELS; c++)
         sums[c] = vdupq_n_s32(0);
-    uint32_t t = 0;
-    for (; t + 4 <= count; t += 4)
-        stream_steps(sums, bricks + t * (uint64_t)1024, x + t * 32, 4, *codes);
-    for (; t < count; t++)
-        stream_steps(sums, bricks + t * (uint64_t)1024, x + t * 32, 1, *codes);
+    for (uint32_t t = 0; t < count; t++, bricks += 1024, x += 32) {
+        const int8x16_t even = vld1q_s8(x), odd = vld1q_s8(x + 16);
+        for (uint32_t c = 0; c < BRICK_CHANNELS; c++) {
+            const uint8x16_t nibbles = vld1q_u8(bricks + c * 16);
+            int32x4_t sum = vdotq_s32(sums[c], vqtbl1q_s8(table, vandq_u8(nibbles, mask)), even);
+            sums[c] = vdotq_s32(sum, vqtbl1q_s8(table, vshrq_n_u8(nibbles, 4)), odd);
+            ORK_KEEP_ORDER();
+        }
+    }
     for (uint32_t c = 0; c < BRICK_CHANNELS; c += 4)
         vst1q_s32(acc + c, ork_sum_four_neon(sums + c));
 }

@@ -20,26 +20,7 @@ static inline v16 panel_to_natural(v16 a)
     return a;
 }
 
-/* `steps` <= 4 bricks for each channel in turn: their activations stay in registers, the sums in the first cache. */
-static inline __attribute__((always_inline)) void stream_steps(int32x4_t *sums, const uint8_t *bricks, const int8_t *x,
-                                                               const uint32_t steps)
-{
-    int8x16_t input[4][2];
-    for (uint32_t t = 0; t < steps; t++) {
-        input[t][0] = vld1q_s8(x + t * 32);
-        input[t][1] = vld1q_s8(x + t * 32 + 16);
-    }
-    for (uint32_t c = 0; c < BRICK_CHANNELS; c++) {
-        int32x4_t even = sums[c], odd = vdupq_n_s32(0);
-        for (uint32_t t = 0; t < steps; t++) {
-            const int8_t *w = (const int8_t *)bricks + t * 1024 + c * 32;
-            even = vdotq_s32(even, vld1q_s8(w), input[t][0]);
-            odd = vdotq_s32(odd, vld1q_s8(w + 16), input[t][1]);
-        }
-        sums[c] = vaddq_s32(even, odd);
-    }
-}
-
+/* The bricks are read in order; the sums of all channels stay in the first cache. */
 static inline void stream_bricks(int32_t *acc, const uint8_t *bricks, const int8_t *x, uint32_t count, int32_t start,
                                  const brick_codes *codes)
 {
@@ -48,11 +29,14 @@ static inline void stream_bricks(int32_t *acc, const uint8_t *bricks, const int8
     int32x4_t sums[BRICK_CHANNELS];
     for (uint32_t c = 0; c < BRICK_CHANNELS; c++)
         sums[c] = vdupq_n_s32(0);
-    uint32_t t = 0;
-    for (; t + 4 <= count; t += 4)
-        stream_steps(sums, bricks + t * (uint64_t)1024, x + t * 32, 4);
-    for (; t < count; t++)
-        stream_steps(sums, bricks + t * (uint64_t)1024, x + t * 32, 1);
+    for (uint32_t t = 0; t < count; t++, bricks += 1024, x += 32) {
+        const int8x16_t low = vld1q_s8(x), high = vld1q_s8(x + 16);
+        for (uint32_t c = 0; c < BRICK_CHANNELS; c++) {
+            const int8_t *w = (const int8_t *)bricks + c * 32;
+            sums[c] = vdotq_s32(vdotq_s32(sums[c], vld1q_s8(w), low), vld1q_s8(w + 16), high);
+            ORK_KEEP_ORDER();
+        }
+    }
     for (uint32_t c = 0; c < BRICK_CHANNELS; c += 4)
         vst1q_s32(acc + c, ork_sum_four_neon(sums + c));
 }

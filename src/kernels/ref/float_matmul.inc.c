@@ -46,16 +46,16 @@ struct ORK_KERNEL(float_tile) {
                 out[i][c] = v16_sum(lanes[i][c]);                                                                      \
     }
 
-/* A block of rows meets all channels before the next block, so that its activations stay in the first cache and the
- * weights stream. */
+/* A single token row takes one weight row after the other, which makes one long stream. */
 #define FLOAT_MATMUL(name, tile, type)                                                                                 \
     static void ORK_KERNEL(name)(const struct ork_matmul_args *args)                                                   \
     {                                                                                                                  \
         const struct ork_matrix *w = args->w;                                                                          \
         const uint8_t *base = w->data + args->expert * w->data_expert_stride;                                          \
         struct ORK_KERNEL(float_tile) t = {.w_stride = (uint64_t)w->k * sizeof(type), .k = w->k};                      \
-        for (uint32_t n = args->n_begin; n < args->n_end; n += FLOAT_TILE_CHANNELS) {                                  \
-            uint32_t channels = args->n_end - n < FLOAT_TILE_CHANNELS ? args->n_end - n : FLOAT_TILE_CHANNELS;         \
+        const uint32_t step = args->m == 1 ? 1 : FLOAT_TILE_CHANNELS;                                                  \
+        for (uint32_t n = args->n_begin; n < args->n_end; n += step) {                                                 \
+            uint32_t channels = args->n_end - n < step ? args->n_end - n : step;                                       \
             t.w = base + n * t.w_stride;                                                                               \
             for (uint32_t row = 0; row < args->m; row += FLOAT_TILE_ROWS) {                                            \
                 uint32_t rows = args->m - row < FLOAT_TILE_ROWS ? args->m - row : FLOAT_TILE_ROWS;                     \
@@ -66,8 +66,8 @@ struct ORK_KERNEL(float_tile) {
                 float out[FLOAT_TILE_ROWS][FLOAT_TILE_CHANNELS];                                                       \
                 if (channels == FLOAT_TILE_CHANNELS && rows == FLOAT_TILE_ROWS)                                        \
                     tile(&t, FLOAT_TILE_CHANNELS, FLOAT_TILE_ROWS, out);                                               \
-                else if (channels == FLOAT_TILE_CHANNELS && rows == 1)                                                 \
-                    tile(&t, FLOAT_TILE_CHANNELS, 1, out);                                                             \
+                else if (channels == 1 && rows == 1)                                                                   \
+                    tile(&t, 1, 1, out);                                                                               \
                 else                                                                                                   \
                     tile(&t, channels, rows, out);                                                                     \
                 for (uint32_t i = 0; i < rows; i++)                                                                    \

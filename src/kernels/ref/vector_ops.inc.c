@@ -116,28 +116,43 @@ static float ORK_KERNEL(absolute_maximum)(const float *x, uint32_t n)
     return maximum > 0x1.fffffep127f ? 0x1.fffffep127f : maximum;
 }
 
-/* Codes of `padded` inputs, a multiple of 32, of which the first n are read and the rest are 0. Returns their sum. */
-static int32_t ORK_KERNEL(quantize_codes)(int8_t *codes, const float *x, uint32_t n, uint32_t padded, float inverse)
+typedef int8_t ORK_KERNEL(bytes) __attribute__((vector_size(16)));
+typedef int32_t ORK_KERNEL(sums) __attribute__((vector_size(64)));
+
+/* Codes of 32 inputs, of which the first n are read and the rest are 0, in k order to plain and as 16 even, 16 odd ones to
+ * split; either may be NULL. Adds them to *sums. */
+static inline void ORK_KERNEL(quantize_group)(int8_t *plain, int8_t *split, const float *x, uint32_t n, v16 factor,
+                                              ORK_KERNEL(sums) * sums)
 {
-    const v16 factor = v16_set1(inverse), low = v16_set1(-127.0f), high = v16_set1(127.0f);
-    for (uint32_t i = 0; i < padded; i += 16) {
+    const v16 low = v16_set1(-127.0f), high = v16_set1(127.0f);
+    int8_t codes[32];
+    for (uint32_t i = 0; i < 32; i += 16) {
         v16 v = v16_zero();
         if (i + 16 <= n)
             v = v16_load(x + i);
         else if (i < n)
             v = v16_load_partial(x + i, n - i);
-        v = v16_min(high, v16_max(low, v16_multiply(v, factor)));
-        v16_store_i8(codes + i, v);
+        v16_store_i8(codes + i, v16_min(high, v16_max(low, v16_multiply(v, factor))));
     }
-    int32_t sum = 0;
-    for (uint32_t i = 0; i < padded; i++)
-        sum += codes[i];
-    return sum;
+    ORK_KERNEL(bytes) first, second;
+    memcpy(&first, codes, 16);
+    memcpy(&second, codes + 16, 16);
+    *sums += __builtin_convertvector(first, ORK_KERNEL(sums)) + __builtin_convertvector(second, ORK_KERNEL(sums));
+    if (plain)
+        memcpy(plain, codes, 32);
+    if (split) {
+        first = __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+        memcpy(split, &first, 16);
+        memcpy(&first, codes, 16);
+        first = __builtin_shufflevector(first, second, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+        memcpy(split + 16, &first, 16);
+    }
 }
 
 static void ORK_KERNEL(quantize)(struct ork_activation *x, uint32_t row)
 {
     const float *input = x->f32 + row * x->f32_stride;
+    int8_t *plain = x->plain ? x->plain + (uint64_t)row * x->k_padded : NULL;
     int8_t *split = x->split ? x->split + (uint64_t)row * x->k_padded : NULL;
     for (uint32_t block = 0; block < x->blocks; block++) {
         uint32_t begin = block * x->block;
@@ -150,22 +165,19 @@ static void ORK_KERNEL(quantize)(struct ork_activation *x, uint32_t row)
         float inverse = maximum > 0.0f ? 127.0f / maximum : 0.0f;
         inverse = inverse > 0x1.fffffep127f ? 0x1.fffffep127f : inverse;
         x->scales[slot] = maximum / 127.0f;
-        int8_t codes[32];
+        ORK_KERNEL(sums) sums = {0};
+        for (uint32_t i = 0; i < padded; i += 32)
+            ORK_KERNEL(quantize_group)(plain ? plain + begin + i : NULL, split ? split + begin + i : NULL,
+                                       input + begin + i, i < n ? n - i : 0, v16_set1(inverse), &sums);
         int32_t sum = 0;
-        for (uint32_t i = 0; i < padded; i += 32) {
-            int8_t *plain = x->plain ? x->plain + (uint64_t)row * x->k_padded + begin + i : codes;
-            uint32_t left = i < n ? (n - i < 32 ? n - i : 32) : 0;
-            sum += ORK_KERNEL(quantize_codes)(plain, input + begin + i, left, 32, inverse);
-            for (uint32_t j = 0; split && j < 16; j++) {
-                split[begin + i + j] = plain[2 * j];
-                split[begin + i + 16 + j] = plain[2 * j + 1];
-            }
-        }
+        for (int i = 0; i < 16; i++)
+            sum += sums[i];
         x->sums[slot] = sum;
     }
 }
 
-static void ORK_KERNEL(rope_adjacent)(float *x, const float *cosine, const float *sine, uint32_t pairs)
+static void ORK_KERNEL(rope_adjacent)(float *restrict x, const float *restrict cosine, const float *restrict sine,
+                                      uint32_t pairs)
 {
     for (uint32_t i = 0; i < pairs; i++) {
         float a = x[2 * i], b = x[2 * i + 1];
@@ -176,7 +188,14 @@ static void ORK_KERNEL(rope_adjacent)(float *x, const float *cosine, const float
 
 static void ORK_KERNEL(rope_halves)(float *x, const float *cosine, const float *sine, uint32_t pairs)
 {
-    for (uint32_t i = 0; i < pairs; i++) {
+    uint32_t i = 0;
+    VECTOR_BLOCKS(i, pairs)
+    {
+        v16 a = v16_load(x + i), b = v16_load(x + i + pairs), c = v16_load(cosine + i), s = v16_load(sine + i);
+        v16_store(x + i, v16_subtract(v16_multiply(a, c), v16_multiply(b, s)));
+        v16_store(x + i + pairs, v16_add(v16_multiply(a, s), v16_multiply(b, c)));
+    }
+    for (; i < pairs; i++) {
         float a = x[i], b = x[i + pairs];
         x[i] = a * cosine[i] - b * sine[i];
         x[i + pairs] = a * sine[i] + b * cosine[i];

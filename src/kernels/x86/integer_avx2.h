@@ -4,6 +4,8 @@
 
 #include <immintrin.h>
 
+#include "kernels/compiler.h"
+
 /* acc + eight dword sums of weights times activations, where magnitudes are |weights| as unsigned bytes (at most 128) and
  * activations are in -127..127. The sign of the weight goes over to the activation, so that pairs sum to at most
  * 2 * 128 * 127 = 32512: vpmaddubsw does not saturate. */

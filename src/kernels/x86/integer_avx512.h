@@ -1,12 +1,10 @@
-/* Integer parts that the AVX-512 kernels share: horizontal sums, transposition of channels, sums kept in registers. */
+/* Integer parts that the AVX-512 kernels share: horizontal sums and the transposition of channels. */
 #ifndef ORK_KERNELS_X86_INTEGER_AVX512_H
 #define ORK_KERNELS_X86_INTEGER_AVX512_H
 
 #include <immintrin.h>
 
-/* Says that a sum is used here: GCC 12 otherwise keeps two copies of an array of sums and moves between them through
- * memory in every turn of the loop. */
-#define ORK_KEEP_IN_REGISTER(sum) __asm__("" : "+v"(sum))
+#include "kernels/compiler.h"
 
 /* Lane j of the result is the sums of the four dwords of lane j of a, b, c, d. */
 static inline __m512i ork_sum_lanes_avx512(__m512i a, __m512i b, __m512i c, __m512i d)

@@ -20,44 +20,28 @@ static inline v16 panel_to_natural(v16 a)
     return a;
 }
 
-/* `steps` <= 2 bricks for two channels in turn: their activations stay in registers, the sums in the first cache. */
-static inline __attribute__((always_inline)) void stream_steps(__m256i *sums, const uint8_t *bricks, const int8_t *x,
-                                                               const uint32_t steps, const brick_codes *table)
-{
-    const __m256i mask = _mm256_set1_epi8(15);
-    __m256i even[2], odd[2];
-    for (uint32_t t = 0; t < steps; t++) {
-        even[t] = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(x + t * 32)));
-        odd[t] = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(x + t * 32 + 16)));
-    }
-    for (uint32_t c = 0; c < BRICK_CHANNELS / 2; c++) {
-        __m256i sum = sums[c];
-        for (uint32_t t = 0; t < steps; t++) {
-            __m256i nibbles = _mm256_loadu_si256((const __m256i *)(bricks + t * 1024 + c * 32));
-            __m256i low = _mm256_and_si256(nibbles, mask);
-            __m256i high = _mm256_and_si256(_mm256_srli_epi16(nibbles, 4), mask);
-            sum = ork_dot_avx2(sum, _mm256_shuffle_epi8(table->codes, low), _mm256_shuffle_epi8(table->magnitudes, low),
-                               even[t]);
-            sum = ork_dot_avx2(sum, _mm256_shuffle_epi8(table->codes, high),
-                               _mm256_shuffle_epi8(table->magnitudes, high), odd[t]);
-        }
-        sums[c] = sum;
-    }
-}
-
-/* Register c holds channels 2 c and 2 c + 1, four partial sums each. */
+/* The bricks are read in order, the sums of all channels stay in the first cache (see matmul_i8_avx2.c). Register c holds
+ * channels 2 c and 2 c + 1, four partial sums each. */
 static inline void stream_bricks(int32_t *acc, const uint8_t *bricks, const int8_t *x, uint32_t count, int32_t start,
-                                 const brick_codes *codes)
+                                 const brick_codes *table)
 {
     (void)start;
+    const __m256i mask = _mm256_set1_epi8(15), codes = table->codes, magnitudes = table->magnitudes;
     __m256i sums[BRICK_CHANNELS / 2];
     for (uint32_t c = 0; c < BRICK_CHANNELS / 2; c++)
         sums[c] = _mm256_setzero_si256();
-    uint32_t t = 0;
-    for (; t + 2 <= count; t += 2)
-        stream_steps(sums, bricks + t * (uint64_t)1024, x + t * 32, 2, codes);
-    for (; t < count; t++)
-        stream_steps(sums, bricks + t * (uint64_t)1024, x + t * 32, 1, codes);
+    for (uint32_t t = 0; t < count; t++, bricks += 1024, x += 32) {
+        const __m256i even = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)x));
+        const __m256i odd = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(x + 16)));
+        for (uint32_t c = 0; c < BRICK_CHANNELS / 2; c++) {
+            __m256i nibbles = _mm256_loadu_si256((const __m256i *)(bricks + c * 32));
+            __m256i low = _mm256_and_si256(nibbles, mask);
+            __m256i high = _mm256_and_si256(_mm256_srli_epi16(nibbles, 4), mask);
+            __m256i sum = ork_dot_avx2(sums[c], _mm256_shuffle_epi8(codes, low), _mm256_shuffle_epi8(magnitudes, low), even);
+            sums[c] = ork_dot_avx2(sum, _mm256_shuffle_epi8(codes, high), _mm256_shuffle_epi8(magnitudes, high), odd);
+            ORK_KEEP_ORDER();
+        }
+    }
     for (uint32_t c = 0; c < BRICK_CHANNELS; c += 8) {
         const __m256i *s = sums + c / 2;
         /* Low half: channels c, c + 2, c + 4, c + 6; high half: the odd ones. */
