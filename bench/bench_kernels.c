@@ -1,6 +1,7 @@
-/* Times every row of every kernel table on one thread: weight bytes per second with one token row (bandwidth), multiply-
- * accumulates per second with 64 rows (compute), and the vector functions. Each figure is a median of interleaved rounds;
- * a read-bandwidth probe runs before and after, because shared machines are noisy. Part of the kernel harness:
+/* Times every row of every kernel table on one thread: weight bytes per second with one token row (bandwidth),
+ * multiply- accumulates per second with 64 rows (compute), and the vector functions. Each figure is a median of
+ * interleaved rounds; a read-bandwidth probe runs before and after, because shared machines are noisy. Part of the
+ * kernel harness:
  *
  *   checkkernels --bench [FILTER]     FILTER: part of a row's name: nf4_avx512, vector_softmax */
 #include <stdlib.h>
@@ -134,9 +135,17 @@ struct vector_memory {
 static void call_vector(const struct ork_vector_kernels *v, int which, struct vector_memory *s)
 {
     const float *taps[3] = {s->a, s->b, s->a + 7};
-    struct ork_activation x = {.rows = 1, .k = VECTOR_LENGTH, .k_padded = VECTOR_LENGTH, .block = 128,
-                               .blocks = VECTOR_LENGTH / 128, .f32 = s->a, .f32_stride = VECTOR_LENGTH,
-                               .plain = s->plain, .split = s->split, .scales = s->scales, .sums = s->sums};
+    struct ork_activation x = {.rows = 1,
+                               .k = VECTOR_LENGTH,
+                               .k_padded = VECTOR_LENGTH,
+                               .block = 128,
+                               .blocks = VECTOR_LENGTH / 128,
+                               .f32 = s->a,
+                               .f32_stride = VECTOR_LENGTH,
+                               .plain = s->plain,
+                               .split = s->split,
+                               .scales = s->scales,
+                               .sums = s->sums};
     switch (which) {
     case 0:
         v->rms_norm(s->y, s->a, s->b, VECTOR_LENGTH, 1e-5f);
@@ -192,9 +201,9 @@ static void call_vector(const struct ork_vector_kernels *v, int which, struct ve
 static void bench_vectors(struct harness *h, const char *filter)
 {
     static const char *const names[] = {
-        "vector_rms_norm",      "vector_add",         "vector_multiply",   "vector_axpy",
-        "vector_silu_multiply", "vector_sigmoid",     "vector_softmax",    "vector_quantize",
-        "vector_rope_adjacent", "vector_rope_halves", "vector_scores_f16", "vector_scores_f32",
+        "vector_rms_norm",      "vector_add",          "vector_multiply",   "vector_axpy",
+        "vector_silu_multiply", "vector_sigmoid",      "vector_softmax",    "vector_quantize",
+        "vector_rope_adjacent", "vector_rope_halves",  "vector_scores_f16", "vector_scores_f32",
         "vector_weighted_f16",  "vector_weighted_f32", "vector_f32_to_f16", "vector_short_conv"};
     struct vector_memory *s = calloc(1, sizeof *s);
     if (!s)

@@ -1,5 +1,5 @@
-/* The kernel table: what this machine can run, what ORK_CPU_MASK allows, and filling the table from scalar upwards. Knows
- * no kernel's inside. */
+/* The kernel table: what this machine can run, what ORK_CPU_MASK allows, and filling the table from scalar upwards.
+ * Knows no kernel's inside. */
 #include "kernels/kernels.h"
 
 #include <pthread.h>

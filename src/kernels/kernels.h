@@ -75,8 +75,8 @@ struct ork_matmul_kernel {
 struct ork_vector_kernels {
     enum ork_isa isa;
     const char *name;
-    /* y = x * w / sqrt(mean(x^2) + eps); y may be x. Sum of squares in double lanes: lane[k%8] += (double)x*x, tree of 8;
-     * f = (float)(1 / sqrt(sum / n + eps)) in double, y = (x * f) * w. */
+    /* y = x * w / sqrt(mean(x^2) + eps); y may be x. Sum of squares in double lanes: lane[k%8] += (double)x*x, tree of
+     * 8; f = (float)(1 / sqrt(sum / n + eps)) in double, y = (x * f) * w. */
     void (*rms_norm)(float *y, const float *x, const float *w, uint32_t n, float eps);
     /* y[i] = a[i] + b[i]; y may be a or b. */
     void (*add)(float *y, const float *a, const float *b, uint32_t n);
@@ -90,9 +90,10 @@ struct ork_vector_kernels {
     void (*sigmoid)(float *y, const float *x, uint32_t n);
     /* In place: e[i] = exp(scale*x[i] - max of scale*x), each step rounded; x[i] = e[i] * (1 / sum of e). */
     void (*softmax)(float *x, uint32_t n, float scale);
-    /* Quantizes one row: per block, scale = absmax / 127 (0 for a zero block), code = nearest even of x / scale (computed
-     * as x * min(127 / absmax, FLT_MAX) in float), clamped to +-127. NaN gives code 0, infinity +-127 with scale FLT_MAX/127.
-     * Writes row `row` of *x from x->f32: scales, sums, and those of plain and split that are not NULL. */
+    /* Quantizes one row: per block, scale = absmax / 127 (0 for a zero block), code = nearest even of x / scale
+     * (computed as x * min(127 / absmax, FLT_MAX) in float), clamped to +-127. NaN gives code 0, infinity +-127 with
+     * scale FLT_MAX/127. Writes row `row` of *x from x->f32: scales, sums, and those of plain and split that are not
+     * NULL. */
     void (*quantize)(struct ork_activation *x, uint32_t row);
     /* Rotates the first 2*pairs of x in place: adjacent pairs (2i, 2i+1), or halves (i, i+pairs). cosine, sine: [pairs].
      * y0 = x0*c - x1*s, y1 = x0*s + x1*c, each product rounded, then one add. cosine, sine: not within x. */

@@ -1,5 +1,6 @@
-/* The part of a brick matmul that every instruction set shares: walking columns of bricks, activation blocks, row tiles
- * and tails, and the float half of the numerics contract. Included once by each kernel file, after it has defined
+/* The part of a brick matmul that every instruction set shares: walking columns of bricks, activation blocks, row
+ * tiles and tails, and the float half of the numerics contract. Included once by each kernel file, after it has
+ * defined
  *
  *   BRICK_CHANNELS   32 or 64
  *   BRICK_BIAS       what the kernel adds to weight codes to make them unsigned; sums start at -BRICK_BIAS * sum of x
@@ -11,9 +12,9 @@
  *   multiply_panel   one panel_job: sums of up to BRICK_ROWS rows over some inflated bricks, in panel channel order
  *   panel_to_natural a v16 of 16 channels from panel order to natural order
  *
- * One row streams the bricks; more rows inflate a few bricks of a column into the first cache and use them for a tile of
- * rows. Integer sums are exact, so both ways and every tile give the same bits. The includer includes panel_job.h before
- * it defines multiply_panel. */
+ * One row streams the bricks; more rows inflate a few bricks of a column into the first cache and use them for a tile
+ * of rows. Integer sums are exact, so both ways and every tile give the same bits. The includer includes panel_job.h
+ * before it defines multiply_panel. */
 #include "kernels/isa.h"
 #include "kernels/panel_job.h"
 #include "kernels/vector.h"
@@ -63,15 +64,15 @@ static inline void brick_write_row(const struct ork_matmul_args *args, uint32_t 
 }
 
 /* One column of bricks, one row. */
-static void brick_stream_column(const struct ork_matmul_args *args, const struct brick_tile *tile, const uint8_t *column,
-                                uint32_t n, const float *w_scales, const brick_codes *codes)
+static void brick_stream_column(const struct ork_matmul_args *args, const struct brick_tile *tile,
+                                const uint8_t *column, uint32_t n, const float *w_scales, const brick_codes *codes)
 {
     _Alignas(64) float y[BRICK_CHANNELS] = {0};
     _Alignas(64) int32_t acc[BRICK_CHANNELS];
     for (uint32_t t = 0, block = 0; t < tile->bricks; block++) {
         uint32_t count = brick_minimum(tile->block_bricks, tile->bricks - t);
-        stream_bricks(acc, column + t * (uint64_t)1024, tile->x[0] + t * 32, count,
-                      brick_start(tile->x_sums[0][block]), codes);
+        stream_bricks(acc, column + t * (uint64_t)1024, tile->x[0] + t * 32, count, brick_start(tile->x_sums[0][block]),
+                      codes);
         brick_add_block(y, acc, tile->x_scales[0][block]);
         t += count;
     }
@@ -103,7 +104,8 @@ static void brick_multiply_group(struct brick_tile *tile, uint32_t first, uint32
 
 /* One column of bricks, `rows` rows of the tile, of which the first is row `i` of the call. */
 static void brick_multiply_column(const struct ork_matmul_args *args, struct brick_tile *tile, const uint8_t *column,
-                                  uint32_t n, uint32_t i, uint32_t rows, const float *w_scales, const brick_codes *codes)
+                                  uint32_t n, uint32_t i, uint32_t rows, const float *w_scales,
+                                  const brick_codes *codes)
 {
     memset(tile->y, 0, rows * sizeof tile->y[0]);
     for (uint32_t begin = 0; begin < tile->bricks; begin += PANEL_BRICKS) {

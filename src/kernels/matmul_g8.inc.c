@@ -1,10 +1,10 @@
-/* Walking the channels, rows and groups of a g8 matmul, shared by instruction sets. A group is 32 inputs; sixteen groups
- * at a time give the sixteen lanes of the numerics contract. Included once by a kernel file that has defined
+/* Walking the channels, rows and groups of a g8 matmul, shared by instruction sets. A group is 32 inputs; sixteen
+ * groups at a time give the sixteen lanes of the numerics contract. Included once by a kernel file that has defined
  *
  *   add_chunk   v16 lanes + terms of `groups` <= 16 groups; inlined with the constant 16
  *
- * Weight rows are read one after the other, as one long stream; several token rows share a run of weight rows that stays
- * in the second cache. */
+ * Weight rows are read one after the other, as one long stream; several token rows share a run of weight rows that
+ * stays in the second cache. */
 #include "kernels/isa.h"
 #include "kernels/vector.h"
 
@@ -31,7 +31,8 @@ static inline float g8_dot(const uint8_t *weights, const uint8_t *scales, const 
     v16 lanes = v16_zero();
     uint32_t first = 0;
     for (; first + 16 <= groups; first += 16)
-        lanes = add_chunk(lanes, x + first * 32, v16_load(x_scales + first), weights + first * 32, scales + first * 2, 16);
+        lanes =
+            add_chunk(lanes, x + first * 32, v16_load(x_scales + first), weights + first * 32, scales + first * 2, 16);
     if (first < groups)
         lanes = add_chunk(lanes, x + first * 32, v16_load(x_scales + first), weights + first * 32, scales + first * 2,
                           groups - first);

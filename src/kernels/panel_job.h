@@ -1,4 +1,5 @@
-/* What the shared part of brick matmuls asks of a register tile. Included after BRICK_ROWS and BRICK_CHANNELS are known. */
+/* What the shared part of brick matmuls asks of a register tile. Included after BRICK_ROWS and BRICK_CHANNELS are
+ * known. */
 #ifndef ORK_KERNELS_PANEL_JOB_H
 #define ORK_KERNELS_PANEL_JOB_H
 

@@ -2,8 +2,8 @@
  * operations to an instruction set, chosen by the including file (ORK_VECTOR_AVX512, ORK_VECTOR_AVX2, ORK_VECTOR_NEON,
  * else scalar); knows no operation of a model.
  *
- * Every operation is an IEEE operation on each lane (or a fixed tree over lanes), so that the same source gives the same
- * bits on every instruction set. Everything is static: objects built with different flags share no symbols. */
+ * Every operation is an IEEE operation on each lane (or a fixed tree over lanes), so that the same source gives the
+ * same bits on every instruction set. Everything is static: objects built with different flags share no symbols. */
 #ifndef ORK_KERNELS_VECTOR_H
 #define ORK_KERNELS_VECTOR_H
 

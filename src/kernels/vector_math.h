@@ -5,9 +5,10 @@
 
 #include "kernels/vector.h"
 
-/* e^x, within 1.01 ulp of the true value (tried with every float). Overflows to infinity, underflows through the subnormals
- * to 0; NaN stays NaN. x = n ln 2 + r with |r| <= ln 2 / 2, e^r = 1 + (r + r^2 q(r)); q is a degree 4 polynomial fitted
- * by iteratively reweighted least squares for the least largest relative error of e^r (3.1e-9 before rounding). */
+/* e^x, within 1.01 ulp of the true value (tried with every float). Overflows to infinity, underflows through the
+ * subnormals to 0; NaN stays NaN. x = n ln 2 + r with |r| <= ln 2 / 2, e^r = 1 + (r + r^2 q(r)); q is a degree 4
+ * polynomial fitted by iteratively reweighted least squares for the least largest relative error of e^r (3.1e-9 before
+ * rounding). */
 V16_INLINE v16 v16_exp(v16 x)
 {
     /* Beyond these bounds the result is infinity or 0 anyway; the operand order lets NaN pass. */

@@ -1,6 +1,6 @@
-/* Guards the scalar table's float functions against libm in double: exp, sigmoid, silu, softmax, rms_norm, the scores and
- * sums of attention, rotations and convolutions, and both directions of f16 on every table. The bounds are those that
- * kernels/vector_math.h states. */
+/* Guards the scalar table's float functions against libm in double: exp, sigmoid, silu, softmax, rms_norm, the scores
+ * and sums of attention, rotations and convolutions, and both directions of f16 on every table. The bounds are those
+ * that kernels/vector_math.h states. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +45,8 @@ static void check_exp(struct harness *h)
     }
     report(h, "exp", worst_normal, 1.01);
     report(h, "exp, subnormal", worst_subnormal, 1.0);
-    const float edges[16] = {0.0f, -0.0f, INFINITY, -INFINITY, 88.72283f, 88.72284f, 89.0f, 1e30f,
-                             -87.33654f, -103.97f, -103.98f, -104.5f, -1e30f, 1e-40f, NAN, 1.0f};
+    const float edges[16] = {0.0f,       -0.0f,    INFINITY, -INFINITY, 88.72283f, 88.72284f, 89.0f, 1e30f,
+                             -87.33654f, -103.97f, -103.98f, -104.5f,   -1e30f,    1e-40f,    NAN,   1.0f};
     float out[16];
     v16_store(out, v16_exp(v16_load(edges)));
     double worst = 0.0;

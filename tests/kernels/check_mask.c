@@ -30,8 +30,9 @@ static void check_refused(struct harness *h, const char *mask)
     struct ork_kernels kernels;
     ork_error error = {0};
     ork_status status = ork_kernels_build_masked(mask, &kernels, &error);
-    harness_check(h, status == ORK_BAD_ARGUMENT && error.code == status && strstr(error.what, "scalar") &&
-                         strstr(error.what, ork_isa_name(h->tables[h->table_count - 1].isa)),
+    harness_check(h,
+                  status == ORK_BAD_ARGUMENT && error.code == status && strstr(error.what, "scalar") &&
+                      strstr(error.what, ork_isa_name(h->tables[h->table_count - 1].isa)),
                   "ORK_CPU_MASK=%s is not refused with the choices: %s", mask, error.what);
     harness_check(h, ork_kernels_build_masked(mask, &kernels, NULL) == status, "without an error to fill");
 }

@@ -30,8 +30,9 @@ static bool survives(ork_matmul_function run, const struct ork_matmul_args *args
 
 static void describe(const struct matmul_shape *s, const char *name, char *text, size_t size)
 {
-    snprintf(text, size, "%s n=%u k=%u m=%u expert %u/%u block=%u codes=%d x=%d scales=%d shuffled=%d front=%d", name, s->n,
-             s->k, s->m, s->expert, s->experts, s->block, s->codes, s->x_style, s->scale_style, s->shuffled, s->front);
+    snprintf(text, size, "%s n=%u k=%u m=%u expert %u/%u block=%u codes=%d x=%d scales=%d shuffled=%d front=%d", name,
+             s->n, s->k, s->m, s->expert, s->experts, s->block, s->codes, s->x_style, s->scale_style, s->shuffled,
+             s->front);
 }
 
 /* 0xFFA5A5A5 is a NaN that no kernel makes. */
@@ -74,15 +75,15 @@ static void compare_with_double(struct harness *h, const struct matmul_case *c, 
             magnitude += fabs(term);
             weight_max = fmax(weight_max, fabs(w));
         }
-        /* One rounding per addition (integers: per block, and a few for the conversions), each relative 2^-24 of at most
-         * the sum of magnitudes; below that, multiples of the smallest subnormal. */
+        /* One rounding per addition (integers: per block, and a few for the conversions), each relative 2^-24 of at
+         * most the sum of magnitudes; below that, multiples of the smallest subnormal. */
         double additions = integer ? c->x.k_padded / 32 + 8.0 : s->k / 16.0 + 24.0;
         double bound = additions * (magnitude * 0x1p-24 + 0x1p-149 * (1.0 + weight_max)) + 1e-300;
         if (!isfinite(sum) || magnitude > 1e37 || weight_max > 1e37)
             continue;
         double got = y[i * c->y_stride + n];
-        harness_check(h, fabs(got - sum) <= bound, "%s: row %u channel %u is %.9g, double gives %.9g +- %.3g", what, i, n,
-                      got, sum, bound);
+        harness_check(h, fabs(got - sum) <= bound, "%s: row %u channel %u is %.9g, double gives %.9g +- %.3g", what, i,
+                      n, got, sum, bound);
     }
 }
 
@@ -195,8 +196,13 @@ static void check_longest(struct harness *h)
     for (size_t t = 0; t < TIER_COUNT; t++)
         for (uint32_t m = 1; m <= 2; m++)
             for (int codes = CODES_LARGEST; codes <= CODES_OPPOSITE; codes++) {
-                struct matmul_shape s = {.tier = tiers[t], .n = 3, .k = ORK_MATMUL_K_MAX, .m = m, .experts = 1,
-                                         .x_row_count = m, .codes = (enum code_style)codes};
+                struct matmul_shape s = {.tier = tiers[t],
+                                         .n = 3,
+                                         .k = ORK_MATMUL_K_MAX,
+                                         .m = m,
+                                         .experts = 1,
+                                         .x_row_count = m,
+                                         .codes = (enum code_style)codes};
                 check_case(h, &s, false);
             }
 }
@@ -215,7 +221,8 @@ static void check_rows(struct harness *h)
             enum ork_activation_kind kind = tier < ORK_TIER_G8 ? ORK_ACTIVATION_F32
                                             : unit == 64       ? ORK_ACTIVATION_I8_SPLIT
                                                                : ORK_ACTIVATION_I8;
-            harness_check(h, row->tier == tier && row->name && row->m_tile > 0 && row->activation == kind &&
+            harness_check(h,
+                          row->tier == tier && row->name && row->m_tile > 0 && row->activation == kind &&
                               row->layout == (unit == 64   ? ORK_LAYOUT_BRICK64
                                               : unit == 32 ? ORK_LAYOUT_BRICK32
                                                            : ORK_LAYOUT_ROWS),

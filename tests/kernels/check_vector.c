@@ -20,7 +20,15 @@ struct vector_call {
     float *out;
 };
 
-enum operand { NONE, ONE, N, ROWS, PAIRS, MATRIX, TAPS }; /* sizes in elements: 0, 1, n, rows, 2 n, rows of stride, n taps */
+enum operand {
+    NONE,
+    ONE,
+    N,
+    ROWS,
+    PAIRS,
+    MATRIX,
+    TAPS
+}; /* sizes in elements: 0, 1, n, rows, 2 n, rows of stride, n taps */
 
 struct vector_case {
     const char *name;
@@ -179,8 +187,8 @@ static void hash_out(struct harness *h, uint32_t table, const void *out, size_t 
     }
 }
 
-static void compare_tables(struct harness *h, const struct vector_case *what, struct vector_call *c, const float *initial,
-                           size_t out_count, bool finite)
+static void compare_tables(struct harness *h, const struct vector_case *what, struct vector_call *c,
+                           const float *initial, size_t out_count, bool finite)
 {
     const size_t size_bytes = out_count * (what->half_out ? 2 : 4);
     char *reference = malloc(size_bytes + 1);
@@ -203,7 +211,8 @@ static void compare_tables(struct harness *h, const struct vector_case *what, st
     free(reference);
 }
 
-static void check_call(struct harness *h, const struct vector_case *what, uint32_t n, enum float_style style, bool front)
+static void check_call(struct harness *h, const struct vector_case *what, uint32_t n, enum float_style style,
+                       bool front)
 {
     struct vector_call c = {.run = what->run, .n = n};
     c.rows = 1 + random_below(&h->seed, 9);
@@ -289,7 +298,8 @@ static void check_quantize(struct harness *h, uint32_t k, uint32_t block, enum f
     struct guarded f32 = guarded_allocate(((rows - 1) * x.f32_stride + k) * 4);
     struct guarded plain[2] = {guarded_allocate((size_t)rows * padded), guarded_allocate((size_t)rows * padded)};
     struct guarded split = guarded_allocate((size_t)rows * padded);
-    struct guarded scales[2] = {guarded_allocate((size_t)rows * x.blocks * 4), guarded_allocate((size_t)rows * x.blocks * 4)};
+    struct guarded scales[2] = {guarded_allocate((size_t)rows * x.blocks * 4),
+                                guarded_allocate((size_t)rows * x.blocks * 4)};
     struct guarded sums = guarded_allocate((size_t)rows * x.blocks * 4);
     random_floats(&h->seed, style, f32.data, f32.size_bytes / 4);
     x.f32 = f32.data;

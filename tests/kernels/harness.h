@@ -41,14 +41,14 @@ float random_normal(uint64_t *state);
 /* What vectors of floats are made of. */
 enum float_style {
     FLOATS_NORMAL,
-    FLOATS_SMALL,     /* 1e-3 */
-    FLOATS_SMALLER,   /* 1e-4 */
-    FLOATS_LARGE,     /* 1e4 */
+    FLOATS_SMALL,   /* 1e-3 */
+    FLOATS_SMALLER, /* 1e-4 */
+    FLOATS_LARGE,   /* 1e4 */
     FLOATS_ZERO,
     FLOATS_SUBNORMAL,
-    FLOATS_TINY,      /* 1e-30 */
-    FLOATS_HUGE,      /* 1e30 */
-    FLOATS_SPREAD,    /* magnitudes from 2^-30 to 2^30 mixed, with zeros of both signs */
+    FLOATS_TINY,   /* 1e-30 */
+    FLOATS_HUGE,   /* 1e30 */
+    FLOATS_SPREAD, /* magnitudes from 2^-30 to 2^30 mixed, with zeros of both signs */
     FLOATS_FINITE_COUNT,
     FLOATS_NOT_FINITE = FLOATS_FINITE_COUNT /* NaN and infinities among normal numbers */
 };

@@ -19,10 +19,10 @@ struct matmul_shape {
     uint32_t experts, expert;
     uint32_t x_row_count; /* rows that exist; when != m or shuffled, x_rows names m of them, with duplicates */
     bool shuffled;
-    uint32_t block;       /* 0: whole row */
+    uint32_t block; /* 0: whole row */
     enum code_style codes;
     enum float_style x_style, scale_style; /* activations; weight scales or float weights */
-    bool front;           /* guard pages directly before the buffers instead of directly after them */
+    bool front;                            /* guard pages directly before the buffers instead of directly after them */
 };
 
 struct matmul_case {

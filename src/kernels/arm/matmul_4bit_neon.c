@@ -1,4 +1,5 @@
-/* Matmuls on 4-bit bricks (i4, nf4) with the AArch64 dot product: nibbles become codes by a lookup in the 16-entry table. */
+/* Matmuls on 4-bit bricks (i4, nf4) with the AArch64 dot product: nibbles become codes by a lookup in the 16-entry
+ * table. */
 #define ORK_VECTOR_NEON
 
 #include "kernels/arm/integer_neon.h"

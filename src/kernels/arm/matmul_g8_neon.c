@@ -7,8 +7,9 @@
 #include "kernels/vector.h"
 
 /* lanes + terms of `groups` <= 16 groups. */
-static inline __attribute__((always_inline)) v16 add_chunk(v16 lanes, const int8_t *x, v16 x_scales, const uint8_t *weights,
-                                                           const uint8_t *scales, const uint32_t groups)
+static inline __attribute__((always_inline)) v16 add_chunk(v16 lanes, const int8_t *x, v16 x_scales,
+                                                           const uint8_t *weights, const uint8_t *scales,
+                                                           const uint32_t groups)
 {
     int32x4_t sums[16];
     for (uint32_t j = 0; j < 16; j++) {

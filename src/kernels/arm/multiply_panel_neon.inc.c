@@ -7,7 +7,7 @@ static inline __attribute__((always_inline)) void multiply_rows(const struct pan
 /* Four k of all rows against sixteen channels; the lane must be a constant. */
 #define STEP(lane)                                                                                                     \
     for (int q = 0; q < 4; q++) {                                                                                      \
-        const int8x16_t weights = vld1q_s8((const int8_t *)(w + (lane) * BRICK_CHANNELS * 4 + q * 16));                \
+        const int8x16_t weights = vld1q_s8((const int8_t *)(w + (lane)*BRICK_CHANNELS * 4 + q * 16));                  \
         for (int i = 0; i < rows; i++)                                                                                 \
             sums[i][q] = vdotq_laneq_s32(sums[i][q], weights, input[i], lane);                                         \
     }
@@ -15,7 +15,8 @@ static inline __attribute__((always_inline)) void multiply_rows(const struct pan
         int32x4_t sums[BRICK_ROWS][4];
         for (int i = 0; i < rows; i++)
             for (int q = 0; q < 4; q++)
-                sums[i][q] = job->begins ? vdupq_n_s32(job->starts[i]) : vld1q_s32(job->acc + i * BRICK_CHANNELS + c + 4 * q);
+                sums[i][q] =
+                    job->begins ? vdupq_n_s32(job->starts[i]) : vld1q_s32(job->acc + i * BRICK_CHANNELS + c + 4 * q);
         const uint8_t *w = job->panel + c * 4;
         for (uint32_t k = 0; k < job->bricks * 32; k += 16, w += BRICK_CHANNELS * 16) {
             int8x16_t input[BRICK_ROWS];

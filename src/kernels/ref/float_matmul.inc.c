@@ -1,14 +1,14 @@
-/* Matmuls on plain rows of f32, f16 and bf16 weights with float activations, written once over v16 and compiled once per
- * instruction set (see vector_ops.inc.c). A tile of TILE_CHANNELS weight rows by TILE_ROWS token rows is kept in registers;
- * each of its dots has the lanes and the tree of the numerics contract, whatever the tile.
+/* Matmuls on plain rows of f32, f16 and bf16 weights with float activations, written once over v16 and compiled once
+ * per instruction set (see vector_ops.inc.c). A tile of TILE_CHANNELS weight rows by TILE_ROWS token rows is kept in
+ * registers; each of its dots has the lanes and the tree of the numerics contract, whatever the tile.
  *
  * The includer defines FLOAT_TILE_CHANNELS and FLOAT_TILE_ROWS so that their product of v16 fits its registers. */
 #include "kernels/kernels.h"
 #include "kernels/vector.h"
 
 struct ORK_KERNEL(float_tile) {
-    const uint8_t *w;   /* first channel */
-    uint64_t w_stride;  /* bytes */
+    const uint8_t *w;  /* first channel */
+    uint64_t w_stride; /* bytes */
     const float *x[FLOAT_TILE_ROWS];
     uint32_t k;
 };

@@ -34,8 +34,8 @@ static int32_t dot_4bit(const uint8_t *weights, const int8_t *x, const int8_t *c
 typedef int32_t (*brick_dot)(const uint8_t *weights, const int8_t *x, const int8_t *codes);
 
 /* One result: channel n of one activation row. */
-static inline float brick_channel(const struct ork_matmul_args *args, uint32_t n, uint32_t row, const int8_t *activation,
-                                  uint32_t brick_channels, brick_dot dot, const int8_t *codes)
+static inline float brick_channel(const struct ork_matmul_args *args, uint32_t n, uint32_t row,
+                                  const int8_t *activation, uint32_t brick_channels, brick_dot dot, const int8_t *codes)
 {
     const struct ork_matrix *w = args->w;
     const struct ork_activation *x = args->x;

@@ -1,4 +1,5 @@
-/* The scalar rows of the kernel table: float kernels compiled over v16 in plain C, and the reference integer matmuls. */
+/* The scalar rows of the kernel table: float kernels compiled over v16 in plain C, and the reference integer
+ * matmuls. */
 #define ORK_KERNEL(name) name##_scalar
 #define FLOAT_TILE_CHANNELS 4
 #define FLOAT_TILE_ROWS 1

@@ -1,25 +1,21 @@
 /* The vector functions of the kernel table, written once over v16 and compiled once per instruction set. The including
- * file chooses the instruction set (see kernels/vector.h) and names it in ORK_KERNEL. Knows rows of floats only.
- *
- * VECTOR_BLOCKS(i, n) walks whole groups of 16; what is left is one partial group of n % 16 lanes. */
+ * file chooses the instruction set (see kernels/vector.h) and names it in ORK_KERNEL. Knows rows of floats only. */
 #include <math.h>
 
 #include "kernels/kernels.h"
 #include "kernels/vector_math.h"
 
-#define VECTOR_BLOCKS(i, n) for (; (i) + 16 <= (n); (i) += 16)
-
 static void ORK_KERNEL(rms_norm)(float *y, const float *x, const float *w, uint32_t n, float eps)
 {
     v8d squares = v8d_zero();
     uint32_t i = 0;
-    VECTOR_BLOCKS(i, n)
+    for (; i + 16 <= n; i += 16)
         squares = v8d_add_squares(squares, v16_load(x + i));
     if (i < n)
         squares = v8d_add_squares(squares, v16_load_partial(x + i, n - i));
     v16 factor = v16_set1((float)(1.0 / sqrt(v8d_sum(squares) / (double)n + (double)eps)));
     i = 0;
-    VECTOR_BLOCKS(i, n)
+    for (; i + 16 <= n; i += 16)
         v16_store(y + i, v16_multiply(v16_multiply(v16_load(x + i), factor), v16_load(w + i)));
     if (i < n) {
         v16 scaled = v16_multiply(v16_load_partial(x + i, n - i), factor);
@@ -43,7 +39,7 @@ static void ORK_KERNEL(axpy)(float *y, const float *x, float a, uint32_t n)
 {
     const v16 factor = v16_set1(a);
     uint32_t i = 0;
-    VECTOR_BLOCKS(i, n)
+    for (; i + 16 <= n; i += 16)
         v16_store(y + i, v16_fma(factor, v16_load(x + i), v16_load(y + i)));
     if (i < n) {
         v16 sum = v16_fma(factor, v16_load_partial(x + i, n - i), v16_load_partial(y + i, n - i));
@@ -54,7 +50,7 @@ static void ORK_KERNEL(axpy)(float *y, const float *x, float a, uint32_t n)
 static void ORK_KERNEL(silu_multiply)(float *y, const float *gate, const float *up, uint32_t n)
 {
     uint32_t i = 0;
-    VECTOR_BLOCKS(i, n)
+    for (; i + 16 <= n; i += 16)
         v16_store(y + i, v16_multiply(v16_silu(v16_load(gate + i)), v16_load(up + i)));
     if (i < n) {
         v16 silu = v16_silu(v16_load_partial(gate + i, n - i));
@@ -65,7 +61,7 @@ static void ORK_KERNEL(silu_multiply)(float *y, const float *gate, const float *
 static void ORK_KERNEL(sigmoid)(float *y, const float *x, uint32_t n)
 {
     uint32_t i = 0;
-    VECTOR_BLOCKS(i, n)
+    for (; i + 16 <= n; i += 16)
         v16_store(y + i, v16_sigmoid(v16_load(x + i)));
     if (i < n)
         v16_store_partial(y + i, v16_sigmoid(v16_load_partial(x + i, n - i)), n - i);
@@ -76,7 +72,7 @@ static void ORK_KERNEL(softmax)(float *x, uint32_t n, float scale)
     const v16 factor = v16_set1(scale);
     v16 top = v16_set1(-INFINITY);
     uint32_t i = 0;
-    VECTOR_BLOCKS(i, n)
+    for (; i + 16 <= n; i += 16)
         top = v16_max(v16_multiply(v16_load(x + i), factor), top);
     float maximum = v16_maximum(top);
     for (; i < n; i++)
@@ -84,8 +80,7 @@ static void ORK_KERNEL(softmax)(float *x, uint32_t n, float scale)
     const v16 shift = v16_set1(maximum);
     v16 sum = v16_zero();
     i = 0;
-    VECTOR_BLOCKS(i, n)
-    {
+    for (; i + 16 <= n; i += 16) {
         v16 e = v16_exp(v16_subtract(v16_multiply(v16_load(x + i), factor), shift));
         v16_store(x + i, e);
         sum = v16_add(sum, e);
@@ -97,7 +92,7 @@ static void ORK_KERNEL(softmax)(float *x, uint32_t n, float scale)
     }
     const v16 inverse = v16_set1(1.0f / v16_sum(sum));
     i = 0;
-    VECTOR_BLOCKS(i, n)
+    for (; i + 16 <= n; i += 16)
         v16_store(x + i, v16_multiply(v16_load(x + i), inverse));
     if (i < n)
         v16_store_partial(x + i, v16_multiply(v16_load_partial(x + i, n - i), inverse), n - i);
@@ -108,7 +103,7 @@ static float ORK_KERNEL(absolute_maximum)(const float *x, uint32_t n)
 {
     v16 top = v16_zero();
     uint32_t i = 0;
-    VECTOR_BLOCKS(i, n)
+    for (; i + 16 <= n; i += 16)
         top = v16_max(v16_absolute(v16_load(x + i)), top);
     if (i < n)
         top = v16_max(v16_absolute(v16_load_partial(x + i, n - i)), top);
@@ -119,8 +114,8 @@ static float ORK_KERNEL(absolute_maximum)(const float *x, uint32_t n)
 typedef int8_t ORK_KERNEL(bytes) __attribute__((vector_size(16)));
 typedef int32_t ORK_KERNEL(sums) __attribute__((vector_size(64)));
 
-/* Codes of 32 inputs, of which the first n are read and the rest are 0, in k order to plain and as 16 even, 16 odd ones to
- * split; either may be NULL. Adds them to *sums. */
+/* Codes of 32 inputs, of which the first n are read and the rest are 0, in k order to plain and as 16 even, 16 odd
+ * ones to split; either may be NULL. Adds them to *sums. */
 static inline void ORK_KERNEL(quantize_group)(int8_t *plain, int8_t *split, const float *x, uint32_t n, v16 factor,
                                               ORK_KERNEL(sums) * sums)
 {
@@ -166,9 +161,11 @@ static void ORK_KERNEL(quantize)(struct ork_activation *x, uint32_t row)
         inverse = inverse > 0x1.fffffep127f ? 0x1.fffffep127f : inverse;
         x->scales[slot] = maximum / 127.0f;
         ORK_KERNEL(sums) sums = {0};
-        for (uint32_t i = 0; i < padded; i += 32)
-            ORK_KERNEL(quantize_group)(plain ? plain + begin + i : NULL, split ? split + begin + i : NULL,
-                                       input + begin + i, i < n ? n - i : 0, v16_set1(inverse), &sums);
+        for (uint32_t i = 0; i < padded; i += 32) {
+            int8_t *plain_group = plain ? plain + begin + i : NULL, *split_group = split ? split + begin + i : NULL;
+            uint32_t left = i < n ? n - i : 0;
+            ORK_KERNEL(quantize_group)(plain_group, split_group, input + begin + i, left, v16_set1(inverse), &sums);
+        }
         int32_t sum = 0;
         for (int i = 0; i < 16; i++)
             sum += sums[i];
@@ -189,8 +186,7 @@ static void ORK_KERNEL(rope_adjacent)(float *restrict x, const float *restrict c
 static void ORK_KERNEL(rope_halves)(float *x, const float *cosine, const float *sine, uint32_t pairs)
 {
     uint32_t i = 0;
-    VECTOR_BLOCKS(i, pairs)
-    {
+    for (; i + 16 <= pairs; i += 16) {
         v16 a = v16_load(x + i), b = v16_load(x + i + pairs), c = v16_load(cosine + i), s = v16_load(sine + i);
         v16_store(x + i, v16_subtract(v16_multiply(a, c), v16_multiply(b, s)));
         v16_store(x + i + pairs, v16_add(v16_multiply(a, s), v16_multiply(b, c)));
@@ -216,8 +212,7 @@ static void ORK_KERNEL(rope_halves)(float *x, const float *cosine, const float *
                 lanes[j] = v16_zero();                                                                                 \
             }                                                                                                          \
             uint32_t i = 0;                                                                                            \
-            VECTOR_BLOCKS(i, n)                                                                                        \
-            {                                                                                                          \
+            for (; i + 16 <= n; i += 16) {                                                                             \
                 v16 input = v16_load(q + i);                                                                           \
                 for (uint32_t j = 0; j < 4; j++)                                                                       \
                     lanes[j] = v16_fma(load(key[j] + i), input, lanes[j]);                                             \
@@ -269,7 +264,7 @@ WEIGHTED_SUM(weighted_sum_f32, float, v16_load, v16_load_partial)
 static void ORK_KERNEL(f32_to_f16)(uint16_t *y, const float *x, uint32_t n)
 {
     uint32_t i = 0;
-    VECTOR_BLOCKS(i, n)
+    for (; i + 16 <= n; i += 16)
         v16_store_f16(y + i, v16_load(x + i));
     if (i < n) {
         uint16_t lanes[16];
@@ -299,7 +294,6 @@ static void ORK_KERNEL(short_conv)(float *y, const float *w, const float *const 
 
 #undef SCORES
 #undef WEIGHTED_SUM
-#undef VECTOR_BLOCKS
 
 #define ORK_VECTOR_TABLE(isa_number, isa_name)                                                                         \
     {                                                                                                                  \

@@ -6,9 +6,9 @@
 
 #include "kernels/compiler.h"
 
-/* acc + eight dword sums of weights times activations, where magnitudes are |weights| as unsigned bytes (at most 128) and
- * activations are in -127..127. The sign of the weight goes over to the activation, so that pairs sum to at most
- * 2 * 128 * 127 = 32512: vpmaddubsw does not saturate. */
+/* acc + eight dword sums of weights times activations, where magnitudes are |weights| as unsigned bytes (at most 128)
+ * and activations are in -127..127. The sign of the weight goes over to the activation, so that pairs sum to at most 2
+ * * 128 * 127 = 32512: vpmaddubsw does not saturate. */
 static inline __m256i ork_dot_avx2(__m256i acc, __m256i weights, __m256i magnitudes, __m256i activations)
 {
     __m256i pairs = _mm256_maddubs_epi16(magnitudes, _mm256_sign_epi8(activations, weights));

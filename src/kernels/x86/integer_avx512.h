@@ -41,8 +41,8 @@ static inline void ork_transpose_lanes_avx512(__m512i *out, const __m512i *in)
     out[3] = _mm512_unpackhi_epi64(ab_high, cd_high);
 }
 
-/* in[i]: 32 bytes of channel 2 i, then of channel 2 i + 1. out[q]: bytes 4 q .. 4 q + 3 of sixteen channels, in the order
- * 0, 2, 4, 6, 1, 3, 5, 7 and the same from 8; ork_natural_order_avx512 turns results back. */
+/* in[i]: 32 bytes of channel 2 i, then of channel 2 i + 1. out[q]: bytes 4 q .. 4 q + 3 of sixteen channels, in the
+ * order 0, 2, 4, 6, 1, 3, 5, 7 and the same from 8; ork_natural_order_avx512 turns results back. */
 static inline void ork_transpose_channels_avx512(__m512i *out, const __m512i *in)
 {
     __m512i low[4], high[4];

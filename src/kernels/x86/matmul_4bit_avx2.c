@@ -20,8 +20,8 @@ static inline v16 panel_to_natural(v16 a)
     return a;
 }
 
-/* The bricks are read in order, the sums of all channels stay in the first cache (see matmul_i8_avx2.c). Register c holds
- * channels 2 c and 2 c + 1, four partial sums each. */
+/* The bricks are read in order, the sums of all channels stay in the first cache (see matmul_i8_avx2.c). Register c
+ * holds channels 2 c and 2 c + 1, four partial sums each. */
 static inline void stream_bricks(int32_t *acc, const uint8_t *bricks, const int8_t *x, uint32_t count, int32_t start,
                                  const brick_codes *table)
 {
@@ -37,7 +37,8 @@ static inline void stream_bricks(int32_t *acc, const uint8_t *bricks, const int8
             __m256i nibbles = _mm256_loadu_si256((const __m256i *)(bricks + c * 32));
             __m256i low = _mm256_and_si256(nibbles, mask);
             __m256i high = _mm256_and_si256(_mm256_srli_epi16(nibbles, 4), mask);
-            __m256i sum = ork_dot_avx2(sums[c], _mm256_shuffle_epi8(codes, low), _mm256_shuffle_epi8(magnitudes, low), even);
+            __m256i sum =
+                ork_dot_avx2(sums[c], _mm256_shuffle_epi8(codes, low), _mm256_shuffle_epi8(magnitudes, low), even);
             sums[c] = ork_dot_avx2(sum, _mm256_shuffle_epi8(codes, high), _mm256_shuffle_epi8(magnitudes, high), odd);
             ORK_KEEP_ORDER();
         }

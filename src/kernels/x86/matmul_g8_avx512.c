@@ -1,6 +1,6 @@
-/* Matmul on g8 rows (int8 with an f16 scale per group of 32 inputs) with AVX-512 VNNI. One or a few token rows: sixteen
- * groups at a time give one register of sums, the lanes of the numerics contract. More rows: 32 weight rows are transposed
- * in the first cache, so that registers hold channels and sums need no turning. */
+/* Matmul on g8 rows (int8 with an f16 scale per group of 32 inputs) with AVX-512 VNNI. One or a few token rows:
+ * sixteen groups at a time give one register of sums, the lanes of the numerics contract. More rows: 32 weight rows
+ * are transposed in the first cache, so that registers hold channels and sums need no turning. */
 #define ORK_VECTOR_AVX512
 
 #include "kernels/isa.h"
@@ -13,16 +13,18 @@ static inline __mmask16 pair_mask(uint32_t groups, uint32_t q)
     return groups >= 2 * q + 2 ? 0xFFFF : groups == 2 * q + 1 ? 0x00FF : 0;
 }
 
-/* lanes + terms of `groups` <= 16 groups. The sign of a weight goes over to its activation, which leaves unsigned weights
- * of at most 128. */
-static inline __attribute__((always_inline)) v16 add_chunk(v16 lanes, const int8_t *x, v16 x_scales, const uint8_t *weights,
-                                                           const uint8_t *scales, const uint32_t groups)
+/* lanes + terms of `groups` <= 16 groups. The sign of a weight goes over to its activation, which leaves unsigned
+ * weights of at most 128. */
+static inline __attribute__((always_inline)) v16 add_chunk(v16 lanes, const int8_t *x, v16 x_scales,
+                                                           const uint8_t *weights, const uint8_t *scales,
+                                                           const uint32_t groups)
 {
     const __m512i zero = _mm512_setzero_si512();
     __m512i sums[8];
     for (uint32_t q = 0; q < 8; q++) {
         __mmask16 mask = groups == 16 ? 0xFFFF : pair_mask(groups, q);
-        __m512i w = _mm512_maskz_loadu_epi32(mask, weights + q * 64), input = _mm512_maskz_loadu_epi32(mask, x + q * 64);
+        __m512i w = _mm512_maskz_loadu_epi32(mask, weights + q * 64),
+                input = _mm512_maskz_loadu_epi32(mask, x + q * 64);
         input = _mm512_mask_sub_epi8(input, _mm512_movepi8_mask(w), zero, input);
         sums[q] = _mm512_dpbusd_epi32(zero, _mm512_abs_epi8(w), input);
     }
@@ -37,7 +39,7 @@ static inline __attribute__((always_inline)) v16 add_chunk(v16 lanes, const int8
 
 #define TILE_CHANNELS 32
 #define TILE_ROWS 32
-#define GROUP_ROWS 4 /* token rows of one register tile */
+#define GROUP_ROWS 4      /* token rows of one register tile */
 #define TILE_ROWS_LEAST 4 /* with fewer, transposing costs more than it saves */
 
 struct g8_tile {
@@ -104,8 +106,8 @@ static void load_activations(struct g8_tile *tile, const struct ork_activation *
 }
 
 /* Adds the terms of group j (group `at` of the rows) to lane j of `rows` token rows from `first_row`. */
-static inline __attribute__((always_inline)) void multiply_group(struct g8_tile *tile, uint32_t first_row, const int rows,
-                                                                 uint32_t j, uint32_t at)
+static inline __attribute__((always_inline)) void multiply_group(struct g8_tile *tile, uint32_t first_row,
+                                                                 const int rows, uint32_t j, uint32_t at)
 {
     __m512i sums[GROUP_ROWS][2];
     for (int i = 0; i < rows; i++)

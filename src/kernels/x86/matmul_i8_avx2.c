@@ -20,8 +20,8 @@ static inline v16 panel_to_natural(v16 a)
     return a;
 }
 
-/* The bricks are read in order, the sums of all channels stay in the first cache: reading several bricks side by side to
- * keep sums in registers halves the speed. */
+/* The bricks are read in order, the sums of all channels stay in the first cache: reading several bricks side by side
+ * to keep sums in registers halves the speed. */
 static inline void stream_bricks(int32_t *acc, const uint8_t *bricks, const int8_t *x, uint32_t count, int32_t start,
                                  const brick_codes *codes)
 {

@@ -1,5 +1,5 @@
-/* Matmul on i8 bricks with AVX-512 VNNI. Weights become unsigned by flipping their sign bit (code + 128); the sum of the
- * activations, times -128, takes the bias out again. */
+/* Matmul on i8 bricks with AVX-512 VNNI. Weights become unsigned by flipping their sign bit (code + 128); the sum of
+ * the activations, times -128, takes the bias out again. */
 #define ORK_VECTOR_AVX512
 
 #include "kernels/isa.h"

@@ -1,5 +1,6 @@
-/* The register tile of brick matmuls with more than one row, AVX2: weights and activations as 16-bit pairs, over a panel
- * of [16 pairs of k a brick][BRICK_CHANNELS][2] int16 in natural channel order. Sums are exact: vpmaddwd adds into 32 bits. */
+/* The register tile of brick matmuls with more than one row, AVX2: weights and activations as 16-bit pairs, over a
+ * panel of [16 pairs of k a brick][BRICK_CHANNELS][2] int16 in natural channel order. Sums are exact: vpmaddwd adds
+ * into 32 bits. */
 #include "kernels/panel_job.h"
 
 static inline __attribute__((always_inline)) void multiply_rows(const struct panel_job *job,
@@ -14,7 +15,8 @@ static inline __attribute__((always_inline)) void multiply_rows(const struct pan
             }
         const uint8_t *w = job->panel + c * 4;
         for (uint32_t k = 0; k < job->bricks * 32; k += 2, w += BRICK_CHANNELS * 4) {
-            const __m256i low = _mm256_load_si256((const __m256i *)w), high = _mm256_load_si256((const __m256i *)(w + 32));
+            const __m256i low = _mm256_load_si256((const __m256i *)w),
+                          high = _mm256_load_si256((const __m256i *)(w + 32));
             for (int i = 0; i < rows; i++) {
                 int32_t pair;
                 memcpy(&pair, x[i] + k, sizeof pair);

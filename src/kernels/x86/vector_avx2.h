@@ -99,8 +99,7 @@ V16_INLINE void v16_store_i8(int8_t *p, v16 a)
     /* Packing works within 128-bit lanes: dwords 0-3 8-11 | 4-7 12-15, then bytes of both. */
     __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(low), _mm256_cvtps_epi32(high));
     words = _mm256_permute4x64_epi64(words, 0xD8);
-    _mm_storeu_si128((__m128i *)p,
-                     _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+    _mm_storeu_si128((__m128i *)p, _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
 }
 
 V16_INLINE __m256 v16_scale_half_avx2(__m256 a, __m256 shifted)
