@@ -103,7 +103,8 @@ static ork_status check_front(const ork_orkpack *pack, ork_error *error)
 static ork_status check_checksum(const ork_orkpack *pack, uint64_t stored, ork_error *error)
 {
     const struct orkpack_header *header = &pack->header;
-    uint64_t computed = XXH3_64bits(pack->file.data + ORKPACK_CHECKED_FROM, header->planes_offset - ORKPACK_CHECKED_FROM);
+    uint64_t computed =
+        XXH3_64bits(pack->file.data + ORKPACK_CHECKED_FROM, header->planes_offset - ORKPACK_CHECKED_FROM);
 
     if (computed != stored)
         return ork_error_set(error, ORK_BAD_FILE, pack->path, ORKPACK_CHECKSUM_OFFSET,
@@ -530,7 +531,7 @@ ork_status ork_orkpack_verify_plane(const ork_orkpack *pack, const struct ork_or
     if (padded_end > pack->file.size_bytes)
         padded_end = pack->file.size_bytes;
     if (!all_zero(pack->file.data + end, padded_end - end))
-        return ork_error_set(error, ORK_BAD_FILE, pack->path, (int64_t)end, "padding after the %s plane of %s is not zero",
-                             plane_names[kind], tensor->name);
+        return ork_error_set(error, ORK_BAD_FILE, pack->path, (int64_t)end,
+                             "padding after the %s plane of %s is not zero", plane_names[kind], tensor->name);
     return ORK_OK;
 }

@@ -376,8 +376,10 @@ ork_status ork_orkpack_writer_create(const char *path, bool overwrite, const str
     }
     for (size_t i = 0; i < tensor_count; i++)
         if (!orkpack_name_is_valid(tensors[i].name)) {
-            status = ork_error_set(error, ORK_BAD_ARGUMENT, path, -1, "name of tensor %zu is empty or holds control "
-                                   "characters", i);
+            status = ork_error_set(error, ORK_BAD_ARGUMENT, path, -1,
+                                   "name of tensor %zu is empty or holds control "
+                                   "characters",
+                                   i);
             goto out;
         }
     if (!hash_layout(writer, &identity.layout_hash)) {
@@ -414,8 +416,8 @@ static ork_status write_at(const struct ork_orkpack_writer *writer, const uint8_
                            uint64_t offset, ork_error *error)
 {
     while (size_bytes > 0) {
-        ssize_t written = pwrite(writer->descriptor, data, size_bytes < WRITE_STEP_BYTES ? size_bytes : WRITE_STEP_BYTES,
-                                 (off_t)offset);
+        ssize_t written = pwrite(writer->descriptor, data,
+                                 size_bytes < WRITE_STEP_BYTES ? size_bytes : WRITE_STEP_BYTES, (off_t)offset);
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
@@ -431,8 +433,8 @@ static ork_status write_at(const struct ork_orkpack_writer *writer, const uint8_
     return ORK_OK;
 }
 
-ork_status ork_orkpack_writer_put(ork_orkpack_writer *writer, size_t index, const uint8_t *const planes[ORK_PLANE_COUNT],
-                                  float relative_error, ork_error *error)
+ork_status ork_orkpack_writer_put(ork_orkpack_writer *writer, size_t index,
+                                  const uint8_t *const planes[ORK_PLANE_COUNT], float relative_error, ork_error *error)
 {
     struct ork_orkpack_tensor *tensor = &writer->tensors[index];
     struct orkpack_journal_record record = {.index = index, .relative_error = relative_error};

@@ -93,8 +93,7 @@ static uint32_t read_u32_largest(struct card_reader *reader, const char *key)
         no_memory(reader, value->count * sizeof(*values));
         return 0;
     }
-    reader->status =
-        ork_meta_u32_array(reader->meta, name, false, values, (uint32_t)value->count, reader->error);
+    reader->status = ork_meta_u32_array(reader->meta, name, false, values, (uint32_t)value->count, reader->error);
     for (uint64_t i = 0; i < value->count; i++)
         largest = values[i] > largest ? values[i] : largest;
     free(values);

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GROUP_CHANNELS 64u                      /* a multiple of every tier's brick_channels */
-#define REGION_BYTES (UINT64_C(8) << 20)        /* source bytes between two calls of progress */
+#define GROUP_CHANNELS 64u               /* a multiple of every tier's brick_channels */
+#define REGION_BYTES (UINT64_C(8) << 20) /* source bytes between two calls of progress */
 #define NONE UINT64_MAX
 
 struct ork_pack_encoder {
@@ -185,8 +185,8 @@ static ork_status encode_all(struct encode_job *job, ork_error *error)
     return ORK_OK;
 }
 
-ork_status ork_pack_encode(ork_pack_encoder *encoder, const struct ork_pack_task *task,
-                           struct ork_pack_result *result, ork_error *error)
+ork_status ork_pack_encode(ork_pack_encoder *encoder, const struct ork_pack_task *task, struct ork_pack_result *result,
+                           ork_error *error)
 {
     struct encode_job job = {
         .encoder = encoder,

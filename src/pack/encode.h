@@ -9,11 +9,11 @@
 typedef struct ork_pack_encoder ork_pack_encoder;
 
 struct ork_pack_task {
-    const char *where;                       /* path of the source, for errors */
+    const char *where; /* path of the source, for errors */
     const struct ork_gguf_tensor *source;
-    const struct ork_orkpack_tensor *tensor; /* planned */
-    const float *importance;                 /* [experts][k] or NULL */
-    const int8_t *table;                     /* nf4: 16 entries, else NULL */
+    const struct ork_orkpack_tensor *tensor;            /* planned */
+    const float *importance;                            /* [experts][k] or NULL */
+    const int8_t *table;                                /* nf4: 16 entries, else NULL */
     bool (*tick)(void *context, uint64_t source_bytes); /* of this tensor so far; false stops. May be NULL */
     void *tick_context;
 };
@@ -28,7 +28,7 @@ ork_status ork_pack_encoder_create(ork_pool *pool, const struct ork_orkpack_tens
                                    ork_pack_encoder **encoder, ork_error *error);
 void ork_pack_encoder_destroy(ork_pack_encoder *encoder);
 /* A value that is not finite, or too large for a float tier, is ORK_BAD_FILE naming tensor and element (the lowest). */
-ork_status ork_pack_encode(ork_pack_encoder *encoder, const struct ork_pack_task *task,
-                           struct ork_pack_result *result, ork_error *error);
+ork_status ork_pack_encode(ork_pack_encoder *encoder, const struct ork_pack_task *task, struct ork_pack_result *result,
+                           ork_error *error);
 
 #endif

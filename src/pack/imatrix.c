@@ -18,7 +18,7 @@
 
 struct imatrix_entry {
     const char *name;
-    const uint8_t *sums;   /* [value_count] f32, little-endian, perhaps unaligned */
+    const uint8_t *sums; /* [value_count] f32, little-endian, perhaps unaligned */
     uint64_t value_count;
     const uint8_t *counts; /* GGUF: [expert_count] f32; legacy: NULL */
     uint64_t expert_count; /* GGUF: rows of counts; legacy: 1 */
@@ -237,11 +237,11 @@ ork_status ork_imatrix_fill(const ork_imatrix *imatrix, const char *name, uint64
     const struct imatrix_entry *entry = find_entry(imatrix, name);
 
     *neutral_count = 0;
-    if (entry != NULL && (entry->value_count != k * experts || (entry->counts != NULL && entry->expert_count != experts)))
-        return ork_error_set(error, ORK_BAD_FILE, imatrix->path, -1,
-                             "importance of %s has %llu values, the weight needs %llu x %llu", name,
-                             (unsigned long long)entry->value_count, (unsigned long long)k,
-                             (unsigned long long)experts);
+    if (entry != NULL &&
+        (entry->value_count != k * experts || (entry->counts != NULL && entry->expert_count != experts)))
+        return ork_error_set(
+            error, ORK_BAD_FILE, imatrix->path, -1, "importance of %s has %llu values, the weight needs %llu x %llu",
+            name, (unsigned long long)entry->value_count, (unsigned long long)k, (unsigned long long)experts);
     if (entry != NULL)
         for (uint64_t i = 0; i < entry->value_count; i++) {
             float value = read_f32(entry->sums + i * sizeof(float));

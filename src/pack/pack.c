@@ -190,9 +190,9 @@ static ork_status write_pack(struct pack_run *run, const char *output, ork_error
     ork_pool *pool = NULL;
     ork_status status;
 
-    status = ork_orkpack_writer_create(output, params->overwrite, &plan->metadata, plan->metadata_count, plan->tensors,
-                                       plan->count, plan->hash, &run->writer, &run->report->resumed_tensor_count,
-                                       error);
+    status =
+        ork_orkpack_writer_create(output, params->overwrite, &plan->metadata, plan->metadata_count, plan->tensors,
+                                  plan->count, plan->hash, &run->writer, &run->report->resumed_tensor_count, error);
     if (status != ORK_OK)
         return status;
     run->tables = ork_arena_array(&plan->arena, plan->count, sizeof(*run->tables));

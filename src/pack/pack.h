@@ -28,9 +28,9 @@ ork_status ork_imatrix_fill(const ork_imatrix *imatrix, const char *name, uint64
 
 struct ork_pack_plan {
     struct ork_arena arena;
-    size_t count;                                /* tensors that are packed, in source order */
-    const struct ork_gguf_tensor **sources;      /* [count] */
-    struct ork_orkpack_tensor *tensors;          /* [count], planes sized, offsets 0 */
+    size_t count;                           /* tensors that are packed, in source order */
+    const struct ork_gguf_tensor **sources; /* [count] */
+    struct ork_orkpack_tensor *tensors;     /* [count], planes sized, offsets 0 */
     size_t skipped_count, unmatched_rule_count;
     struct ork_buffer metadata;
     uint64_t metadata_count;

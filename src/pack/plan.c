@@ -38,8 +38,7 @@ static ork_status read_architecture(const ork_gguf *gguf, char *architecture, si
     const char *text = NULL;
     uint64_t length = 0;
     char list[128] = "";
-    ork_status status =
-        ork_meta_string(ork_gguf_meta(gguf), "general.architecture", true, &text, &length, error);
+    ork_status status = ork_meta_string(ork_gguf_meta(gguf), "general.architecture", true, &text, &length, error);
 
     if (status != ORK_OK)
         return status;

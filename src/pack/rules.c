@@ -154,8 +154,8 @@ static bool is_vector(const struct ork_gguf_tensor *tensor)
 
 static bool stays_float(const char *name)
 {
-    static const char *const parts[] = {"_norm.", "ffn_gate_inp", "exp_probs_b", "shortconv.conv.", "ssm_conv1d",
-                                        "rope_freqs"};
+    static const char *const parts[] = {"_norm.",          "ffn_gate_inp", "exp_probs_b",
+                                        "shortconv.conv.", "ssm_conv1d",   "rope_freqs"};
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         if (strstr(name, parts[i]) != NULL)

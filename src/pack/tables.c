@@ -55,8 +55,7 @@ static void fit_tensor(struct fit_job *job, size_t index)
         goto out;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t row = i * total / count;
-        ork_ggml_decode(source->type, source->data + row * k / type->block_length * type->block_bytes, k,
-                        rows + i * k);
+        ork_ggml_decode(source->type, source->data + row * k / type->block_length * type->block_bytes, k, rows + i * k);
         clear_if_not_finite(rows + i * k, k);
         if (sample != NULL)
             memcpy(sample + i * k, importance + row / n * k, k * sizeof(*sample));
@@ -82,8 +81,7 @@ static void fit_region(void *context, uint32_t thread, uint32_t threads)
 
 ork_status ork_pack_fit_tables(ork_pool *pool, const struct ork_pack_plan *plan, const ork_imatrix *imatrix,
                                const ork_orkpack_writer *writer, int8_t (*tables)[ORK_NF4_TABLE_ENTRIES],
-                               bool (*tick)(void *context, uint64_t source_bytes), void *tick_context,
-                               ork_error *error)
+                               bool (*tick)(void *context, uint64_t source_bytes), void *tick_context, ork_error *error)
 {
     struct fit_job job = {.plan = plan, .imatrix = imatrix, .writer = writer, .tables = tables};
     size_t step = (size_t)TENSORS_PER_THREAD * ork_pool_threads(pool);

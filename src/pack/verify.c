@@ -102,7 +102,7 @@ static int brick_code(const struct ork_matrix *matrix, const uint8_t *data, uint
 
     if (matrix->tier == ORK_TIER_I8) {
         *at = data + (channel / 32 * tiles + k / 32) * 1024 + channel % 32 * 32 + k % 32;
-        return (int8_t)**at;
+        return (int8_t) * *at;
     }
     *at = data + (channel / 64 * tiles + k / 32) * 1024 + channel % 64 * 16 + k % 32 / 2;
     int nibble = k % 2 == 0 ? **at & 15 : **at >> 4;

@@ -51,8 +51,7 @@ ork_status ork_matrix_from_pack(const ork_orkpack *pack, const struct ork_orkpac
         .name = tensor->name,
     };
     if (matrix->table != NULL && memchr(matrix->table, 0, 16) == NULL)
-        return ork_error_set(error, ORK_BAD_FILE, tensor->name,
-                             (int64_t)tensor->planes[ORK_PLANE_TABLE].offset_bytes,
+        return ork_error_set(error, ORK_BAD_FILE, tensor->name, (int64_t)tensor->planes[ORK_PLANE_TABLE].offset_bytes,
                              "the code table has no entry that means 0");
     return ORK_OK;
 }

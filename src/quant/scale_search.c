@@ -258,8 +258,8 @@ static struct ork_scale_choice search_scale(const struct ork_code_set *set, cons
         /* 28 candidates from absmax down, each 0.93 of the one before: 0.93^27 = 1/7.1 */
         for (int i = 0; i < CANDIDATE_COUNT; i++, scale *= 0.93f) {
             float refit;
-            double estimate = estimate_scale(set, sign, &histogram, largest, fmaxf(scale, scale_min[sign]),
-                                             scale_min[sign], &refit);
+            double estimate =
+                estimate_scale(set, sign, &histogram, largest, fmaxf(scale, scale_min[sign]), scale_min[sign], &refit);
             if (estimate < seed_estimate[sign]) {
                 seed_estimate[sign] = estimate;
                 seed[sign] = refit;

@@ -12,9 +12,9 @@ struct ork_code_set {
     float level[2][16];
     float threshold[2][15]; /* halfway between neighbours */
     int32_t gap[2][15];
-    uint32_t signs;    /* 1 when mirroring changes nothing */
+    uint32_t signs;     /* 1 when mirroring changes nothing */
     uint8_t zero_index; /* of the level that is 0 */
-    bool uniform;      /* i4: stored nibbles are two's complement instead of indices */
+    bool uniform;       /* i4: stored nibbles are two's complement instead of indices */
 };
 
 /* What one assignment of a row gives; scale is positive, sign 1 means that it is stored negated. */

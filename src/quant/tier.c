@@ -11,12 +11,9 @@
 #define NF4_TABLE_BYTES 16u
 
 static const struct ork_tier_info tiers[] = {
-    {ORK_TIER_F32, "f32", ORK_LAYOUT_ROWS, 1, false, 32.0},
-    {ORK_TIER_F16, "f16", ORK_LAYOUT_ROWS, 1, false, 16.0},
-    {ORK_TIER_BF16, "bf16", ORK_LAYOUT_ROWS, 1, false, 16.0},
-    {ORK_TIER_G8, "g8", ORK_LAYOUT_ROWS, 1, true, 8.0},
-    {ORK_TIER_I8, "i8", ORK_LAYOUT_BRICK32, 32, true, 8.0},
-    {ORK_TIER_I4, "i4", ORK_LAYOUT_BRICK64, 64, true, 4.0},
+    {ORK_TIER_F32, "f32", ORK_LAYOUT_ROWS, 1, false, 32.0},   {ORK_TIER_F16, "f16", ORK_LAYOUT_ROWS, 1, false, 16.0},
+    {ORK_TIER_BF16, "bf16", ORK_LAYOUT_ROWS, 1, false, 16.0}, {ORK_TIER_G8, "g8", ORK_LAYOUT_ROWS, 1, true, 8.0},
+    {ORK_TIER_I8, "i8", ORK_LAYOUT_BRICK32, 32, true, 8.0},   {ORK_TIER_I4, "i4", ORK_LAYOUT_BRICK64, 64, true, 4.0},
     {ORK_TIER_NF4, "nf4", ORK_LAYOUT_BRICK64, 64, true, 4.0},
 };
 

@@ -116,8 +116,8 @@ static void encode_i8_row(const float *row, uint32_t k, uint32_t channel, uint8_
 
 /* Writes the nibbles of one row and its scale. */
 static void store_nibble_row(const struct ork_code_set *set, const float *row, uint32_t k, uint32_t channel,
-                             const struct ork_scale_choice *choice, uint8_t *data, uint8_t *scales, double *squared_error,
-                             double *squared_norm)
+                             const struct ork_scale_choice *choice, uint8_t *data, uint8_t *scales,
+                             double *squared_error, double *squared_norm)
 {
     uint64_t tiles = ((uint64_t)k + BLOCK_K - 1) / BLOCK_K;
     uint8_t *bytes = data + channel / 64 * tiles * BRICK_BYTES + channel % 64 * 16;
@@ -173,8 +173,8 @@ static void encode_nibbles(enum ork_tier tier, const float *rows, uint32_t n, ui
     }
 }
 
-static void encode_i8(const float *rows, uint32_t n, uint32_t k, uint8_t *data, uint8_t *scales,
-                      double *squared_error, double *squared_norm)
+static void encode_i8(const float *rows, uint32_t n, uint32_t k, uint8_t *data, uint8_t *scales, double *squared_error,
+                      double *squared_norm)
 {
     struct ork_tier_sizes sizes;
 

@@ -76,8 +76,8 @@ static void check_sample(const ork_orkpack *pack)
     assert_null(ork_orkpack_tensor_find(pack, "output"));
     assert_null(ork_orkpack_tensor_find(pack, ""));
     assert_int_equal(ork_meta_count(ork_orkpack_meta(pack)), 2);
-    assert_int_equal(
-        ork_meta_string(ork_orkpack_meta(pack), "general.architecture", true, &text, &length, &error), ORK_OK);
+    assert_int_equal(ork_meta_string(ork_orkpack_meta(pack), "general.architecture", true, &text, &length, &error),
+                     ORK_OK);
     assert_int_equal(length, 5);
     assert_memory_equal(text, "llama", 5);
 }

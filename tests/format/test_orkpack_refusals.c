@@ -56,7 +56,8 @@ static void test_paths_that_are_no_files(void **state)
     (void)state;
     ork_orkpack *pack;
     ork_error error = {0};
-    assert_int_equal(ork_orkpack_open("/nonexistent/x.orkpack", ORK_LOAD_MAP, NULL, NULL, &pack, &error), ORK_NOT_FOUND);
+    assert_int_equal(ork_orkpack_open("/nonexistent/x.orkpack", ORK_LOAD_MAP, NULL, NULL, &pack, &error),
+                     ORK_NOT_FOUND);
     assert_int_equal(ork_orkpack_open("/tmp", ORK_LOAD_AUTO, NULL, NULL, &pack, &error), ORK_BAD_FILE);
     assert_non_null(strstr(error.what, "directory"));
     assert_int_equal(ork_orkpack_open("/dev/null", ORK_LOAD_COPY, NULL, NULL, &pack, &error), ORK_BAD_FILE);
@@ -124,10 +125,12 @@ static void test_every_changed_byte_behind_a_right_checksum(void **state)
             ork_orkpack *pack;
             ork_error error = {0};
             bytes[at] = values[i];
-            if (sample_repair_checksum(bytes, size) && ork_orkpack_parse(bytes, size, "changed", &pack, &error) == ORK_OK) {
+            if (sample_repair_checksum(bytes, size) &&
+                ork_orkpack_parse(bytes, size, "changed", &pack, &error) == ORK_OK) {
                 for (size_t t = 0; t < ork_orkpack_tensor_count(pack); t++)
                     for (int kind = 0; kind < ORK_PLANE_COUNT; kind++)
-                        ork_orkpack_verify_plane(pack, ork_orkpack_tensor_at(pack, t), (enum ork_plane_kind)kind, &error);
+                        ork_orkpack_verify_plane(pack, ork_orkpack_tensor_at(pack, t), (enum ork_plane_kind)kind,
+                                                 &error);
                 ork_orkpack_close(pack);
             }
             bytes[at] = before;

@@ -201,8 +201,7 @@ static ork_pack_report pack_experts(const struct source_place *place, const char
 {
     ork_pack_report report;
     ork_error error = {0};
-    const ork_pack_params params = {
-        .default_tier = tier, .imatrix_path = imatrix, .overwrite = true, .threads = 2};
+    const ork_pack_params params = {.default_tier = tier, .imatrix_path = imatrix, .overwrite = true, .threads = 2};
     if (ork_pack_file(place->gguf, place->pack, &params, &report, &error) != ORK_OK)
         fail_msg("%s: %s", error.where, error.what);
     return report;

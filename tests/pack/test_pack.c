@@ -82,10 +82,9 @@ static void expect_tiers(const struct source_place *place, const ork_pack_params
 }
 
 static const struct expected_tier always_float[] = {
-    {"rope_freqs.weight", "f32"},           {"blk.0.attn_norm.weight", "f32"},    {"blk.0.attn_q.bias", "f32"},
-    {"blk.0.shortconv.conv.weight", "f32"}, {"blk.0.ffn_gate_inp.weight", "f32"}, {"blk.0.exp_probs_b.bias", "f32"},
-    {"output_norm.weight", "f32"},          {"blk.1.nextn.eh_proj.weight", "absent"},
-    {"blk.2.attn_q.weight", "absent"},
+    {"rope_freqs.weight", "f32"},           {"blk.0.attn_norm.weight", "f32"},        {"blk.0.attn_q.bias", "f32"},
+    {"blk.0.shortconv.conv.weight", "f32"}, {"blk.0.ffn_gate_inp.weight", "f32"},     {"blk.0.exp_probs_b.bias", "f32"},
+    {"output_norm.weight", "f32"},          {"blk.1.nextn.eh_proj.weight", "absent"}, {"blk.2.attn_q.weight", "absent"},
 };
 enum { ALWAYS = sizeof always_float / sizeof always_float[0] };
 
@@ -93,8 +92,8 @@ static void check_default(const struct source_place *place, const char *name, co
                           const char *experts)
 {
     const struct expected_tier expected[] = {
-        {"token_embd.weight", ends},        {"output.weight", ends},
-        {"blk.0.attn_q.weight", matrices},  {"blk.1.ffn_down.weight", matrices},
+        {"token_embd.weight", ends},           {"output.weight", ends},
+        {"blk.0.attn_q.weight", matrices},     {"blk.1.ffn_down.weight", matrices},
         {"blk.0.ffn_up_exps.weight", experts},
     };
     const ork_pack_params params = {.default_tier = name, .threads = 2};
@@ -117,12 +116,12 @@ static void test_default_tiers_by_role(void **state)
 
 static void test_the_last_rule_that_matches_wins(void **state)
 {
-    static const char *const rules[] = {"attn_q\\.weight=i4", "^blk\\.0\\.attn_q\\.w=nf4", "^output\\.=f16",
-                                        "exps=bf16",          "no_such_tensor=i8",         "ffn_gate_inp=i8",
-                                        "a=b=f32"};
+    static const char *const rules[] = {
+        "attn_q\\.weight=i4", "^blk\\.0\\.attn_q\\.w=nf4", "^output\\.=f16", "exps=bf16",
+        "no_such_tensor=i8",  "ffn_gate_inp=i8",           "a=b=f32"};
     static const struct expected_tier expected[] = {
-        {"blk.0.attn_q.weight", "nf4"},       {"output.weight", "f16"},     {"blk.0.ffn_up_exps.weight", "bf16"},
-        {"blk.0.ffn_gate_inp.weight", "i8"},  {"token_embd.weight", "g8"},  {"blk.1.ffn_down.weight", "i8"},
+        {"blk.0.attn_q.weight", "nf4"},      {"output.weight", "f16"},    {"blk.0.ffn_up_exps.weight", "bf16"},
+        {"blk.0.ffn_gate_inp.weight", "i8"}, {"token_embd.weight", "g8"}, {"blk.1.ffn_down.weight", "i8"},
     };
     const ork_pack_params params = {.tier_rules = rules, .tier_rule_count = 7, .threads = 1};
     ork_pack_report report;
@@ -350,7 +349,8 @@ static void test_paths(void **state)
     assert_int_equal(ork_pack_file(place->gguf, "/nonexistent/x.orkpack", NULL, NULL, &error), ORK_NOT_FOUND);
     assert_string_equal(error.where, "/nonexistent");
     assert_int_equal(ork_pack_file(place->directory, place->pack, NULL, NULL, &error), ORK_BAD_FILE);
-    assert_int_equal(ork_pack_file(place->gguf, place->pack, NULL, NULL, NULL), ORK_OK); /* report, params, error NULL */
+    assert_int_equal(ork_pack_file(place->gguf, place->pack, NULL, NULL, NULL),
+                     ORK_OK); /* report, params, error NULL */
     assert_int_equal(ork_pack_file(place->gguf, place->pack, NULL, NULL, &error), ORK_EXISTS);
     assert_int_equal(ork_pack_file(place->pack, place->pack, NULL, NULL, &error), ORK_BAD_ARGUMENT);
 }

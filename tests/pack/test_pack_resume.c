@@ -182,7 +182,8 @@ static void test_another_plan_or_source_is_not_continued(void **state)
     break_off(place, &params, 1, false);
     ork_pack_report report;
     ork_error error;
-    assert_int_equal(ork_pack_file(place->gguf, place->pack, &(ork_pack_params){.threads = 3}, &report, &error), ORK_OK);
+    assert_int_equal(ork_pack_file(place->gguf, place->pack, &(ork_pack_params){.threads = 3}, &report, &error),
+                     ORK_OK);
     assert_int_equal(report.resumed_tensor_count, 1);
 }
 

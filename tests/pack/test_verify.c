@@ -109,7 +109,8 @@ static struct damaged load(const struct source_place *place, const char *tier)
 /* The index entry of a tensor. */
 static uint8_t *entry_of(const struct damaged *file, const char *name)
 {
-    uint64_t index = sample_get_u64(file->bytes, FIELD_INDEX_OFFSET), count = sample_get_u64(file->bytes, FIELD_TENSOR_COUNT);
+    uint64_t index = sample_get_u64(file->bytes, FIELD_INDEX_OFFSET),
+             count = sample_get_u64(file->bytes, FIELD_TENSOR_COUNT);
     for (uint64_t i = 0; i < count; i++)
         if (strcmp((const char *)file->bytes + index + i * ENTRY_BYTES, name) == 0)
             return file->bytes + index + i * ENTRY_BYTES;
@@ -125,7 +126,8 @@ static uint64_t plane_of(const struct damaged *file, const char *name, int kind)
 /* Makes the checksums of all planes and of the front right again. */
 static void repair(const struct damaged *file)
 {
-    uint64_t index = sample_get_u64(file->bytes, FIELD_INDEX_OFFSET), count = sample_get_u64(file->bytes, FIELD_TENSOR_COUNT);
+    uint64_t index = sample_get_u64(file->bytes, FIELD_INDEX_OFFSET),
+             count = sample_get_u64(file->bytes, FIELD_TENSOR_COUNT);
     for (uint64_t i = 0; i < count; i++)
         for (size_t kind = 0; kind < 3; kind++) {
             size_t at = index + i * ENTRY_BYTES + ENTRY_PLANES + kind * 32;
@@ -182,15 +184,18 @@ static void test_numbers_that_no_encoder_writes(void **state)
     const uint16_t infinite_half = 0x7c00, brain_nan = 0x7fc0;
     const uint8_t minus_128 = 0x80, anything = 0x33;
     /* attn_q has 70 channels and 72 inputs: 3 tiles, padding from channel 70 and input 72 on */
-    check_change(place, "i8", "blk.0.attn_q.weight", 1, 5 * 4, &not_a_number, 4, "NaN or infinite, the first in tensor "
-                                                                              "blk.0.attn_q.weight", 1);
+    check_change(place, "i8", "blk.0.attn_q.weight", 1, 5 * 4, &not_a_number, 4,
+                 "NaN or infinite, the first in tensor "
+                 "blk.0.attn_q.weight",
+                 1);
     check_change(place, "i8", "blk.0.attn_q.weight", 1, 70 * 4, &one, 4, "scale of a padding channel", 0);
     check_change(place, "i8", "blk.0.attn_q.weight", 0, 40, &minus_128, 1, "code -128", 0);
     check_change(place, "i8", "blk.0.attn_q.weight", 0, 2 * 1024 + 8, &anything, 1, "padding does not mean 0", 0);
     check_change(place, "i4", "blk.0.attn_q.weight", 0, 2 * 1024 + 4, &anything, 1, "padding does not mean 0", 0);
     check_change(place, "nf4", "blk.0.attn_q.weight", 0, 2 * 1024 + 4, &anything, 1, "padding does not mean 0", 0);
     check_change(place, "nf4", "blk.0.attn_q.weight", 1, 127 * 4, &one, 4, "scale of a padding channel", 0);
-    check_change(place, "nf4", "blk.0.ffn_up_exps.weight", 1, (2 * 128 + 99) * 4, &not_a_number, 4, "NaN or infinite", 1);
+    check_change(place, "nf4", "blk.0.ffn_up_exps.weight", 1, (2 * 128 + 99) * 4, &not_a_number, 4, "NaN or infinite",
+                 1);
     check_change(place, "g8", "token_embd.weight", 1, 6, &infinite_half, 2, "NaN or infinite", 1);
     check_change(place, "g8", "token_embd.weight", 0, 72, &anything, 1, "padding is not zero", 0);
     check_change(place, "g8", "token_embd.weight", 0, 3, &minus_128, 1, "code -128", 0);

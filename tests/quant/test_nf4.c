@@ -76,8 +76,8 @@ static void test_default_table_is_usable(void **state)
     (void)state;
     check_usable(ork_nf4_table);
     /* NF4's published levels, scaled */
-    static const double levels[16] = {-1.0,     -.696193, -.525073, -.394917, -.284441, -.184773, -.091050, 0.0,
-                                      .079580,  .160930,  .246112,  .337915,  .440710,  .562617,  .722957,  1.0};
+    static const double levels[16] = {-1.0,    -.696193, -.525073, -.394917, -.284441, -.184773, -.091050, 0.0,
+                                      .079580, .160930,  .246112,  .337915,  .440710,  .562617,  .722957,  1.0};
     for (int i = 0; i < 16; i++)
         assert_true(fabs(ork_nf4_table[i] - 127.0 * levels[i]) <= 0.51);
 }

@@ -253,7 +253,8 @@ static void check_round_trip(enum ork_tier tier, uint32_t n, uint32_t k)
 static void test_round_trips_of_awkward_shapes(void **state)
 {
     (void)state;
-    static const uint32_t ns[] = {1, 2, 31, 32, 33, 63, 64, 65, 130}, ks[] = {1, 2, 7, 31, 32, 33, 64, 95, 127, 257, 320};
+    static const uint32_t ns[] = {1, 2, 31, 32, 33, 63, 64, 65, 130},
+                          ks[] = {1, 2, 7, 31, 32, 33, 64, 95, 127, 257, 320};
     for (int t = 0; t < TIER_TOTAL; t++)
         for (size_t i = 0; i < sizeof ns / sizeof ns[0]; i++)
             for (size_t j = 0; j < sizeof ks / sizeof ks[0]; j++)
@@ -363,8 +364,9 @@ static void check_not_worse_than_absmax(enum ork_tier tier, uint32_t k, double (
         double largest = 0.0;
         for (uint32_t i = 0; i < k; i++)
             largest = fmax(largest, fabs(row[i]));
-        double absmax = error_at_scale(tier, row, weighted ? h : NULL, k, largest / (tier == ORK_TIER_NF4 ? 127.0 : 7.0),
-                                       tier == ORK_TIER_NF4 ? -127 : -7);
+        double absmax =
+            error_at_scale(tier, row, weighted ? h : NULL, k, largest / (tier == ORK_TIER_NF4 ? 127.0 : 7.0),
+                           tier == ORK_TIER_NF4 ? -127 : -7);
         assert_true(weighted_error(&e, rows, weighted ? h : NULL, channel) <= absmax * 1.00001 + 1e-12);
     }
     free_encoded(&e);
@@ -406,12 +408,12 @@ static void test_errors_are_those_of_the_fact_sheet(void **state)
         double (*draw)(void);
         double expected;
     } cases[] = {
-        {ORK_TIER_I8, 512, gaussian, .0074},     {ORK_TIER_I8, 2048, gaussian, .0083},
-        {ORK_TIER_I8, 4096, gaussian, .0089},    {ORK_TIER_I8, 2048, laplacian, .0135},
-        {ORK_TIER_I4, 512, gaussian, .1063},     {ORK_TIER_I4, 2048, gaussian, .1092},
-        {ORK_TIER_I4, 4096, gaussian, .1089},    {ORK_TIER_I4, 2048, laplacian, .1588},
-        {ORK_TIER_NF4, 512, gaussian, .0954},    {ORK_TIER_NF4, 2048, gaussian, .0979},
-        {ORK_TIER_NF4, 4096, gaussian, .0989},   {ORK_TIER_NF4, 2048, laplacian, .1277},
+        {ORK_TIER_I8, 512, gaussian, .0074},   {ORK_TIER_I8, 2048, gaussian, .0083},
+        {ORK_TIER_I8, 4096, gaussian, .0089},  {ORK_TIER_I8, 2048, laplacian, .0135},
+        {ORK_TIER_I4, 512, gaussian, .1063},   {ORK_TIER_I4, 2048, gaussian, .1092},
+        {ORK_TIER_I4, 4096, gaussian, .1089},  {ORK_TIER_I4, 2048, laplacian, .1588},
+        {ORK_TIER_NF4, 512, gaussian, .0954},  {ORK_TIER_NF4, 2048, gaussian, .0979},
+        {ORK_TIER_NF4, 4096, gaussian, .0989}, {ORK_TIER_NF4, 2048, laplacian, .1277},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         double found = relative_error(cases[i].tier, 100, cases[i].k, cases[i].draw);
