@@ -51,7 +51,7 @@ def measure(ork, model, tier, texts, threads, directory):
         if chunks:
             command += ["--chunks", str(chunks)]
         result = run_json(command)
-        rows[name] = (result["perplexity"], result["error"])
+        rows[name] = (result["perplexity"], result["perplexity_error"])
         print(f"{model.name} {tier} {name}: {result['perplexity']:.4f}", file=sys.stderr)
     pack.unlink()
     return rows, report["bits_per_weight"]

@@ -2,8 +2,9 @@
 #ifndef ORK_ENGINE_CPU_TUNING_H
 #define ORK_ENGINE_CPU_TUNING_H
 
-/* Inputs that share an activation scale. docs/quality.md, "activation blocks". */
-#define ORK_CPU_ACTIVATION_BLOCK 128u
+/* Inputs that share an activation scale: the perplexity of blocks of 32 at the speed of blocks of 128. docs/quality.md,
+ * "Activation blocks". */
+#define ORK_CPU_ACTIVATION_BLOCK 64u
 /* Pieces of work a thread gets of each group when several rows are computed: enough to even out what other programs take
  * from one core, few enough that a piece is several bricks. */
 #define ORK_CPU_PIECES_PER_THREAD 4u
