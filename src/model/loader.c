@@ -129,32 +129,38 @@ static bool fill_matrix(struct ork_loader *loader, const struct ork_orkpack_tens
     return true;
 }
 
-struct ork_matrix ork_load_matrix(struct ork_loader *loader, uint32_t n, uint32_t k, const char *name_format, ...)
+/* An optional tensor that is absent gives false without an error. */
+static bool read_matrix(struct ork_loader *loader, uint32_t n, uint32_t k, uint32_t experts, bool optional,
+                        struct ork_matrix *matrix, const char *name_format, va_list arguments)
 {
     char name[NAME_BYTES];
-    struct ork_matrix matrix = {0};
+    *matrix = (struct ork_matrix){0};
     if (failed(loader))
-        return matrix;
+        return false;
+    const struct ork_orkpack_tensor *tensor = find(loader, name_format, arguments, name);
+    if (!tensor && optional)
+        return false;
+    return fill_matrix(loader, tensor, name, n, k, experts, matrix);
+}
+
+struct ork_matrix ork_load_matrix(struct ork_loader *loader, uint32_t n, uint32_t k, const char *name_format, ...)
+{
+    struct ork_matrix matrix;
     va_list arguments;
     va_start(arguments, name_format);
-    const struct ork_orkpack_tensor *tensor = find(loader, name_format, arguments, name);
+    read_matrix(loader, n, k, 1, false, &matrix, name_format, arguments);
     va_end(arguments);
-    fill_matrix(loader, tensor, name, n, k, 1, &matrix);
     return matrix;
 }
 
 struct ork_matrix ork_load_experts(struct ork_loader *loader, uint32_t n, uint32_t k, uint32_t experts,
                                    const char *name_format, ...)
 {
-    char name[NAME_BYTES];
-    struct ork_matrix matrix = {0};
-    if (failed(loader))
-        return matrix;
+    struct ork_matrix matrix;
     va_list arguments;
     va_start(arguments, name_format);
-    const struct ork_orkpack_tensor *tensor = find(loader, name_format, arguments, name);
+    read_matrix(loader, n, k, experts, false, &matrix, name_format, arguments);
     va_end(arguments);
-    fill_matrix(loader, tensor, name, n, k, experts, &matrix);
     return matrix;
 }
 
@@ -175,28 +181,20 @@ static const float *matrix_floats(struct ork_loader *loader, const struct ork_ma
 
 const float *ork_load_floats(struct ork_loader *loader, uint32_t n, uint32_t k, const char *name_format, ...)
 {
-    char name[NAME_BYTES];
-    struct ork_matrix matrix = {0};
-    if (failed(loader))
-        return NULL;
+    struct ork_matrix matrix;
     va_list arguments;
     va_start(arguments, name_format);
-    const struct ork_orkpack_tensor *tensor = find(loader, name_format, arguments, name);
+    bool found = read_matrix(loader, n, k, 1, false, &matrix, name_format, arguments);
     va_end(arguments);
-    return fill_matrix(loader, tensor, name, n, k, 1, &matrix) ? matrix_floats(loader, &matrix) : NULL;
+    return found ? matrix_floats(loader, &matrix) : NULL;
 }
 
 const float *ork_load_optional_vector(struct ork_loader *loader, uint32_t k, const char *name_format, ...)
 {
-    char name[NAME_BYTES];
-    struct ork_matrix matrix = {0};
-    if (failed(loader))
-        return NULL;
+    struct ork_matrix matrix;
     va_list arguments;
     va_start(arguments, name_format);
-    const struct ork_orkpack_tensor *tensor = find(loader, name_format, arguments, name);
+    bool found = read_matrix(loader, 1, k, 1, true, &matrix, name_format, arguments);
     va_end(arguments);
-    if (!tensor)
-        return NULL;
-    return fill_matrix(loader, tensor, name, 1, k, 1, &matrix) ? matrix_floats(loader, &matrix) : NULL;
+    return found ? matrix_floats(loader, &matrix) : NULL;
 }
