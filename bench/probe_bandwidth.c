@@ -15,7 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STREAMS = 4, LANES = 16, /* LANES words: the parts are cut at multiples of it */ THREADS_MAX = 256, REPETITIONS_MAX = 1000 };
+/* Parts of the buffer are cut at multiples of LANES words. */
+enum { STREAMS = 4, LANES = 16, THREADS_MAX = 256, REPETITIONS_MAX = 1000 };
 
 struct part {
     const uint64_t *words;
