@@ -297,6 +297,9 @@ void cli_generator_say_stats(const cli_generator *generator)
             cli_format_bytes(stats.scratch_bytes, text[3], sizeof text[3]));
     cli_say("kernels %s; threads %u, for prompts %u, rows at once %u; %llu tokens evaluated", stats.kernels, stats.threads,
             stats.threads_batch, stats.batch_rows, (unsigned long long)stats.evaluated_tokens);
+    if (stats.yielded_regions)
+        cli_say("other programs kept the cores busy: %llu parallel regions ran on one thread",
+                (unsigned long long)stats.yielded_regions);
 }
 
 json_t *cli_answer_json(const cli_generator *generator, const cli_answer *answer)
@@ -328,6 +331,7 @@ json_t *cli_answer_json(const cli_generator *generator, const cli_answer *answer
     cli_json_set_integer(object, "scratch_bytes", stats.scratch_bytes);
     cli_json_set_integer(object, "threads", stats.threads);
     cli_json_set_integer(object, "threads_batch", stats.threads_batch);
+    cli_json_set_integer(object, "yielded_regions", stats.yielded_regions);
     cli_json_set_integer(object, "batch_rows", stats.batch_rows);
     cli_json_set_text(object, "kernels", stats.kernels);
     return object;

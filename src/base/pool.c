@@ -20,6 +20,12 @@
 
 #define CACHE_LINE 64
 
+/* A window of regions is bad when this many of them spent more than half of their time waiting; the caller then goes on
+ * alone, twice as long each time in a row. Four stalls cost about four time slices, 16 ms; against the longest time alone
+ * that is a small part. The measurement is in docs/performance.md, "Beside
+ * other programs". */
+enum { WINDOW_REGIONS = 64, WINDOW_STALLS = 4, ALONE_FIRST_US = 20 * 1000, ALONE_LONGEST_US = 1000 * 1000 };
+
 struct worker {
     ork_pool *pool;
     uint32_t thread;
@@ -42,6 +48,14 @@ struct ork_pool {
     _Alignas(CACHE_LINE) atomic_uint barrier_arrived;
     _Alignas(CACHE_LINE) atomic_uint barrier_round;
     atomic_uint barrier_sleepers;
+    struct yielding {
+        bool allowed;
+        atomic_uint waited_us; /* longest wait of any thread in the present region, beyond spinning */
+        uint32_t regions, stalled; /* of the present window */
+        uint64_t alone_until_us;
+        uint32_t alone_us; /* how long the caller goes on alone next time */
+        uint64_t yielded_regions;
+    } yielding;
 };
 
 static void futex_wait(atomic_uint *word, unsigned expected)
@@ -188,11 +202,55 @@ uint32_t ork_pool_threads(const ork_pool *pool)
     return pool->threads;
 }
 
+void ork_pool_set_yielding(ork_pool *pool, bool yielding)
+{
+    pool->yielding.allowed = yielding && pool->spin_us > 0;
+}
+
+uint64_t ork_pool_yielded_regions(const ork_pool *pool)
+{
+    return pool->yielding.yielded_regions;
+}
+
+/* A wait that outlasted the spinning, begun at begin_us without the spin. */
+static void note_wait(ork_pool *pool, uint64_t begin_us)
+{
+    unsigned waited_us = (unsigned)(ork_clock_now_us() - begin_us) + pool->spin_us;
+    unsigned longest = atomic_load_explicit(&pool->yielding.waited_us, memory_order_relaxed);
+    while (waited_us > longest && !atomic_compare_exchange_weak(&pool->yielding.waited_us, &longest, waited_us))
+        continue;
+}
+
+/* After a region on all threads: whether the next ones should run on the caller alone. */
+static void judge_region(struct yielding *y, uint64_t begin_us)
+{
+    unsigned waited_us = atomic_load_explicit(&y->waited_us, memory_order_relaxed);
+    y->regions++;
+    if (waited_us) {
+        uint64_t now_us = ork_clock_now_us();
+        atomic_store_explicit(&y->waited_us, 0, memory_order_relaxed);
+        if (waited_us * 2ull > now_us - begin_us && ++y->stalled == WINDOW_STALLS) {
+            y->alone_us = !y->alone_us                             ? ALONE_FIRST_US
+                          : y->alone_us < ALONE_LONGEST_US / 2 ? y->alone_us * 2
+                                                                   : ALONE_LONGEST_US;
+            y->alone_until_us = now_us + y->alone_us;
+            y->regions = y->stalled = 0;
+        }
+    }
+    if (y->regions == WINDOW_REGIONS) {
+        y->regions = y->stalled = 0;
+        y->alone_us = 0;
+    }
+}
+
 void ork_pool_run(ork_pool *pool, uint32_t threads, ork_pool_function function, void *context)
 {
     if (threads > pool->threads)
         threads = pool->threads;
-    if (threads <= 1) {
+    uint64_t begin_us = threads > 1 && pool->yielding.allowed ? ork_clock_now_us() : 0;
+    bool alone = begin_us && begin_us < pool->yielding.alone_until_us;
+    pool->yielding.yielded_regions += alone;
+    if (threads <= 1 || alone) {
         pool->region_threads = 1;
         function(context, 0, 1);
         return;
@@ -211,13 +269,17 @@ void ork_pool_run(ork_pool *pool, uint32_t threads, ork_pool_function function, 
         left = spin_until_changed(&pool->active, left, pool->spin_us);
         if (!left)
             break;
+        uint64_t sleep_us = ork_clock_now_us();
         atomic_store(&pool->caller_sleeps, 1);
         unsigned now = atomic_load(&pool->active);
         if (now)
             futex_wait(&pool->active, now);
         atomic_store(&pool->caller_sleeps, 0);
+        note_wait(pool, sleep_us);
         left = atomic_load_explicit(&pool->active, memory_order_acquire);
     }
+    if (begin_us)
+        judge_region(&pool->yielding, begin_us);
 }
 
 void ork_pool_barrier(ork_pool *pool)
@@ -235,8 +297,10 @@ void ork_pool_barrier(ork_pool *pool)
     }
     /* Everybody else is running too, so this is short unless a core was taken away: then leave this one to others. */
     while (spin_until_changed(&pool->barrier_round, round, pool->spin_us) == round) {
+        uint64_t sleep_us = ork_clock_now_us();
         atomic_fetch_add(&pool->barrier_sleepers, 1);
         futex_wait(&pool->barrier_round, round);
         atomic_fetch_sub(&pool->barrier_sleepers, 1);
+        note_wait(pool, sleep_us);
     }
 }

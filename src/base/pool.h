@@ -19,6 +19,12 @@ void ork_pool_destroy(ork_pool *pool);
 uint32_t ork_pool_threads(const ork_pool *pool);
 /* Calls function(context, thread, threads) on `threads` threads (at most the pool's) and returns when all are done. */
 void ork_pool_run(ork_pool *pool, uint32_t threads, ork_pool_function function, void *context);
+/* Whether regions may run on the caller alone for a while (default: no) when other programs keep taking the workers' cores
+ * away: a short region that waits for a descheduled worker takes a time slice of the system instead of microseconds. Only
+ * for callers whose results do not depend on the number of threads. Has no effect on pools larger than the machine. */
+void ork_pool_set_yielding(ork_pool *pool, bool yielding);
+/* Regions that ran on fewer threads than asked for that reason, since creation. */
+uint64_t ork_pool_yielded_regions(const ork_pool *pool);
 /* Inside a region: returns when all its threads have come here. */
 void ork_pool_barrier(ork_pool *pool);
 

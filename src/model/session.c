@@ -362,6 +362,7 @@ const float *ork_session_logits(const ork_session *session, size_t position)
 void ork_session_get_stats(const ork_session *session, ork_session_stats *stats)
 {
     *stats = session->stats;
+    stats->yielded_regions = ork_cpu_yielded_regions(session->cpu);
     stats->scratch_bytes = session->scratch_bytes + ork_cpu_scratch_bytes(session->cpu) +
                            session->logits_capacity * session->model->hp.vocabulary * sizeof(float);
 }

@@ -336,6 +336,53 @@ static void test_ranges_are_split_evenly(void **state)
         }
 }
 
+/* A worker that keeps being late, as one that has lost its core to another program. */
+struct late {
+    ork_pool *pool;
+    uint32_t threads;
+    useconds_t delay_us;
+};
+
+static void be_late(void *context, uint32_t thread, uint32_t threads)
+{
+    struct late *late = context;
+    if (thread == 0)
+        late->threads = threads;
+    else
+        usleep(late->delay_us);
+    ork_pool_barrier(late->pool);
+}
+
+/* Only where it is allowed, only after several late regions, counted, and not for ever. */
+static void test_a_caller_that_waits_goes_on_alone(void **state)
+{
+    (void)state;
+    if (ork_topology_threads() < 2) {
+        print_message("SKIPPED: needs two cores\n");
+        skip();
+    }
+    for (int allowed = 0; allowed < 2; allowed++) {
+        struct late late = {.pool = make_pool(2, 20), .delay_us = 5000};
+        ork_pool_set_yielding(late.pool, allowed);
+        uint32_t alone = 0;
+        ork_pool_run(late.pool, 2, be_late, &late);
+        assert_int_equal(late.threads, 2);
+        for (int i = 0; i < 12; i++) {
+            ork_pool_run(late.pool, 2, be_late, &late);
+            alone += late.threads == 1;
+        }
+        assert_int_equal(ork_pool_yielded_regions(late.pool), alone);
+        assert_true(allowed ? alone > 0 : alone == 0);
+        uint64_t end_us = ork_clock_now_us() + 10 * 1000 * 1000;
+        do {
+            usleep(10000);
+            ork_pool_run(late.pool, 2, be_late, &late);
+        } while (late.threads == 1 && ork_clock_now_us() < end_us);
+        assert_int_equal(late.threads, 2);
+        ork_pool_destroy(late.pool);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +399,7 @@ int main(void)
         cmocka_unit_test(test_thread_counts_are_bounded),
         cmocka_unit_test(test_the_callers_affinity_is_left_alone),
         cmocka_unit_test(test_workers_stay_inside_the_callers_mask),
+        cmocka_unit_test(test_a_caller_that_waits_goes_on_alone),
         cmocka_unit_test(test_ranges_are_split_evenly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,6 +95,7 @@ ork_status ork_cpu_create(const struct ork_cpu_config *config, ork_cpu **out, or
     status = ork_pool_create(cpu->pool_threads, config->spin_us, &cpu->pool, error);
     if (status != ORK_OK)
         goto out;
+    ork_pool_set_yielding(cpu->pool, true);
     lay_out(cpu, &layout);
     cpu->scratch_bytes = layout.used_bytes;
     layout = (struct layout){.base = layout.overflow ? NULL : ork_pages_allocate(layout.used_bytes)};
@@ -125,6 +126,11 @@ void ork_cpu_destroy(ork_cpu *cpu)
 uint64_t ork_cpu_scratch_bytes(const ork_cpu *cpu)
 {
     return cpu->scratch_bytes;
+}
+
+uint64_t ork_cpu_yielded_regions(const ork_cpu *cpu)
+{
+    return ork_pool_yielded_regions(cpu->pool);
 }
 
 uint32_t ork_cpu_threads(const ork_cpu *cpu, bool batch)

@@ -36,6 +36,8 @@ ork_status ork_cpu_create(const struct ork_cpu_config *config, ork_cpu **cpu, or
 void ork_cpu_destroy(ork_cpu *cpu);
 uint64_t ork_cpu_scratch_bytes(const ork_cpu *cpu);
 uint32_t ork_cpu_threads(const ork_cpu *cpu, bool batch);
+/* Groups that ran on one thread because other programs kept the cores busy; see ork_pool_set_yielding. */
+uint64_t ork_cpu_yielded_regions(const ork_cpu *cpu);
 const struct ork_kernels *ork_cpu_kernels(const ork_cpu *cpu);
 
 /* One member of a projection group. */
