@@ -13,11 +13,13 @@ say() {
     printf 'setup: %s\n' "$*"
 }
 
+# Whether a package is installed for this machine, or for the architecture that is named. The same library may be here for
+# another architecture alone.
 installed() { # PACKAGE[:ARCHITECTURE]
-    case "$(dpkg-query -W -f '${db:Status-Status} ' "$1" 2>/dev/null)" in
-    *installed*) return 0 ;;
-    esac
-    return 1
+    architecture="$native"
+    case "$1" in *:*) architecture="${1#*:}" ;; esac
+    dpkg-query -W -f '${db:Status-Status} ${Architecture}\n' "${1%:*}" 2>/dev/null |
+        grep -qE "^installed (all|$architecture)\$"
 }
 
 missing() { # PACKAGES...: those that are not installed
@@ -74,7 +76,7 @@ check_without_apt() {
 # Packages of another architecture: all of Debian's are in one place, Ubuntu keeps arm64 elsewhere. There the architecture
 # is used only if the machine has it already: adding it would break every later `apt-get update`.
 setup_cross() {
-    [ "$(dpkg --print-architecture)" = amd64 ] || return 0
+    [ "$native" = amd64 ] || return 0
     # shellcheck disable=SC2086
     wanted="$(missing $CROSS)"
     for package in $CROSS_LIBRARIES; do
@@ -112,6 +114,7 @@ if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null 2>
     exit $?
 fi
 
+native="$(dpkg --print-architecture)"
 # shellcheck disable=SC2086
 wanted="$(missing $BUILD)"
 if [ "$1" = test ]; then
