@@ -2,7 +2,8 @@
 """Builds and tests the project in every form that it has to pass, and ends with one summary.
 
 Owns: which builds run which tests, the time each may take, and the closing lines. Must not know: any single test.
-A skipped test is listed with its reason: ctest entries that exit with 77, and lines "SKIPPED: why" or "LEFT OUT: why" that a test prints.
+A skipped test is listed with its reason: ctest entries that exit with 77, and lines "SKIPPED: why" or "LEFT OUT: why"
+that a test prints.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
 TOTAL_SECONDS_MAX = 80 * 60
-SKIP_LINE = re.compile(r"^(?:SKIPPED|LEFT OUT): *(.+)", re.M)
+SKIP_LINE = re.compile(r"^ *(?:SKIPPED|LEFT OUT): *(.+)|^ *(.+: LEFT OUT,.+)", re.M)
 ARM_PACKAGES = ("libpcre2-8", "libxxhash", "jansson", "cmocka")
 
 
@@ -175,7 +176,7 @@ def read_results(stage, path, summary, seconds):
     for case in cases:
         name, status = case.get("name"), case.get("status")
         output = case.findtext("system-out") or ""
-        reasons = [match.group(1).strip() for match in SKIP_LINE.finditer(output)]
+        reasons = [(match.group(1) or match.group(2)).strip() for match in SKIP_LINE.finditer(output)]
         if status == "fail":
             failed += 1
             failure = case.find("failure")
