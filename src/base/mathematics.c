@@ -71,7 +71,7 @@ double ork_math_log(double x)
 }
 
 /* Reduction by pi/2 in three parts of 33 bits (Cody and Waite): exact products for quotients below 2^20, and good to
- * 1e-10 for the largest arguments that positions can make. */
+ * 2e-16 up to arguments of 2^23 and to 1.2e-7 at 2^31. */
 void ork_math_sincos(double x, double *sine, double *cosine)
 {
     static const double part1 = 0x1.921fb54400000p+0, part2 = 0x1.0b4611a600000p-34, part3 = 0x1.3198a2e037073p-69;
