@@ -12,22 +12,6 @@
 
 enum { WARNING_BYTES = 256 };
 
-static ork_status find_architecture(struct ork_model *model, ork_error *error)
-{
-    const ork_meta *meta = ork_orkpack_meta(model->pack);
-    const char *path = ork_orkpack_path(model->pack), *name = NULL;
-    uint64_t length = 0;
-    ork_status status = ork_meta_string(meta, "general.architecture", true, &name, &length, error);
-    if (status != ORK_OK)
-        return status;
-    model->arch = ork_arch_find(name, length);
-    if (model->arch)
-        return ORK_OK;
-    return ork_error_set(error, ORK_UNSUPPORTED, path, -1,
-                         "architecture '%.*s' is not supported; llama, qwen3, qwen3moe, lfm2 and lfm2moe are",
-                         (int)(length < 64 ? length : 64), name);
-}
-
 static ork_status count_unused(struct ork_model *model, const bool *used, ork_error *error)
 {
     size_t unused = 0, first = 0, count = ork_orkpack_tensor_count(model->pack);
@@ -49,10 +33,8 @@ static ork_status count_unused(struct ork_model *model, const bool *used, ork_er
 
 static ork_status load_weights(struct ork_model *model, ork_error *error)
 {
-    struct ork_loader loader = {.model = model,
-                                .meta = ork_orkpack_meta(model->pack),
-                                .architecture = model->arch->name,
-                                .error = error};
+    struct ork_loader loader = {
+        .model = model, .meta = ork_orkpack_meta(model->pack), .architecture = model->arch->name, .error = error};
     loader.used = calloc(ork_orkpack_tensor_count(model->pack) + 1, sizeof *loader.used);
     if (!loader.used)
         return ork_error_no_memory(error, "model", ork_orkpack_tensor_count(model->pack));
@@ -81,7 +63,7 @@ ork_status ork_model_open(const char *path, const ork_model_params *given, ork_m
     ork_status status =
         ork_orkpack_open(path, params.load_mode, params.progress, params.progress_context, &model->pack, error);
     if (status == ORK_OK)
-        status = find_architecture(model, error);
+        status = ork_arch_read(ork_orkpack_meta(model->pack), ork_orkpack_path(model->pack), &model->arch, error);
     if (status == ORK_OK)
         status = ork_tokenizer_create(ork_orkpack_meta(model->pack), &model->tokenizer, error);
     if (status != ORK_OK)

@@ -33,29 +33,6 @@ static const char *base_name(const char *path)
 
 /* ---- what is packed ---- */
 
-static ork_status read_architecture(const ork_gguf *gguf, char *architecture, size_t capacity, ork_error *error)
-{
-    const char *text = NULL;
-    uint64_t length = 0;
-    char list[128] = "";
-    ork_status status = ork_meta_string(ork_gguf_meta(gguf), "general.architecture", true, &text, &length, error);
-
-    if (status != ORK_OK)
-        return status;
-    if (length < capacity && ork_arch_find(text, length) != NULL) {
-        memcpy(architecture, text, length);
-        architecture[length] = 0;
-        return ORK_OK;
-    }
-    for (const char *const *name = ork_arch_names(); *name != NULL; name++) {
-        strncat(list, list[0] == 0 ? "" : ", ", sizeof(list) - strlen(list) - 1);
-        strncat(list, *name, sizeof(list) - strlen(list) - 1);
-    }
-    return ork_error_set(error, ORK_UNSUPPORTED, ork_gguf_path(gguf), -1,
-                         "architecture \"%.*s\" is not supported; there are %s", (int)(length < 64 ? length : 64), text,
-                         list);
-}
-
 static ork_status plan_tensor(struct ork_pack_plan *plan, struct ork_tier_rules *rules,
                               const struct ork_gguf_tensor *source, const char *path, ork_error *error)
 {
@@ -90,14 +67,15 @@ static ork_status plan_tensors(struct ork_pack_plan *plan, const ork_gguf *gguf,
                                ork_error *error)
 {
     const char *path = ork_gguf_path(gguf);
-    char architecture[64], key[96];
+    char key[96];
     uint32_t block_count = UINT32_MAX;
     size_t total = ork_gguf_tensor_count(gguf);
-    ork_status status = read_architecture(gguf, architecture, sizeof(architecture), error);
+    const struct ork_arch *architecture;
+    ork_status status = ork_arch_read(ork_gguf_meta(gguf), path, &architecture, error);
 
     if (status != ORK_OK)
         return status;
-    snprintf(key, sizeof(key), "%s.block_count", architecture);
+    snprintf(key, sizeof(key), "%s.block_count", architecture->name);
     if ((status = ork_meta_u32(ork_gguf_meta(gguf), key, false, &block_count, error)) != ORK_OK)
         return status;
     plan->sources = ork_arena_array(&plan->arena, total + 1, sizeof(*plan->sources));

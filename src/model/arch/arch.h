@@ -30,9 +30,10 @@ struct ork_arch {
     bool (*forward)(struct ork_forward *f);
 };
 
-/* NULL when it is not supported; ork_arch_names() lists what is. */
+/* NULL when it is not supported. */
 const struct ork_arch *ork_arch_find(const char *name, size_t length);
-const char *const *ork_arch_names(void);
+/* The architecture that general.architecture names, or a refusal that lists what is supported. */
+ork_status ork_arch_read(const ork_meta *meta, const char *where, const struct ork_arch **arch, ork_error *error);
 
 extern const struct ork_arch ork_arch_llama, ork_arch_qwen3, ork_arch_qwen3moe, ork_arch_lfm2, ork_arch_lfm2moe;
 

@@ -1,6 +1,7 @@
 /* Owns the layer parts that the families share, as calls of the engine's op groups; must not know which family calls. */
 #include "model/arch/arch.h"
 
+#include "base/error.h"
 #include "base/mathematics.h"
 
 #include <string.h>
@@ -17,10 +18,23 @@ const struct ork_arch *ork_arch_find(const char *name, size_t length)
     return NULL;
 }
 
-const char *const *ork_arch_names(void)
+ork_status ork_arch_read(const ork_meta *meta, const char *where, const struct ork_arch **arch, ork_error *error)
 {
-    static const char *const names[] = {"llama", "qwen3", "qwen3moe", "lfm2", "lfm2moe", NULL};
-    return names;
+    const char *name = NULL;
+    uint64_t length = 0;
+    char list[128] = "";
+    ork_status status = ork_meta_string(meta, "general.architecture", true, &name, &length, error);
+    if (status != ORK_OK)
+        return status;
+    *arch = ork_arch_find(name, length);
+    if (*arch)
+        return ORK_OK;
+    for (size_t i = 0; i < ARCHITECTURES; i++) {
+        strncat(list, i ? ", " : "", sizeof list - strlen(list) - 1);
+        strncat(list, architectures[i]->name, sizeof list - strlen(list) - 1);
+    }
+    return ork_error_set(error, ORK_UNSUPPORTED, where, -1, "architecture \"%.*s\" is not supported; there are %s",
+                         (int)(length < 64 ? length : 64), name, list);
 }
 
 bool ork_forward_cancelled(const struct ork_forward *f)
