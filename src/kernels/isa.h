@@ -9,6 +9,8 @@ void ork_kernels_install_scalar(struct ork_kernels *kernels);
 void ork_kernels_install_avx2(struct ork_kernels *kernels);
 void ork_kernels_install_avx512(struct ork_kernels *kernels);
 void ork_kernels_install_neon(struct ork_kernels *kernels);
+void ork_kernels_install_dotprod(struct ork_kernels *kernels);
+void ork_kernels_install_i8mm(struct ork_kernels *kernels);
 
 void ork_matmul_g8_scalar(const struct ork_matmul_args *args);
 void ork_matmul_i8_scalar(const struct ork_matmul_args *args);
@@ -26,6 +28,13 @@ void ork_matmul_g8_neon(const struct ork_matmul_args *args);
 void ork_matmul_i8_neon(const struct ork_matmul_args *args);
 void ork_matmul_i4_neon(const struct ork_matmul_args *args);
 void ork_matmul_nf4_neon(const struct ork_matmul_args *args);
+void ork_matmul_g8_dotprod(const struct ork_matmul_args *args);
+void ork_matmul_i8_dotprod(const struct ork_matmul_args *args);
+void ork_matmul_i4_dotprod(const struct ork_matmul_args *args);
+void ork_matmul_nf4_dotprod(const struct ork_matmul_args *args);
+void ork_matmul_i8_i8mm(const struct ork_matmul_args *args);
+void ork_matmul_i4_i8mm(const struct ork_matmul_args *args);
+void ork_matmul_nf4_i8mm(const struct ork_matmul_args *args);
 
 /* Fills one matmul row of the table. */
 #define ORK_MATMUL_ROW(kernels, row_tier, row_layout, row_activation, rows, row_isa, function, row_name)               \

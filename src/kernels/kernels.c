@@ -15,7 +15,7 @@
 #include <sys/auxv.h>
 #endif
 
-static const char *const isa_names[ORK_ISA_COUNT] = {"scalar", "avx2", "avx512", "neon"};
+static const char *const isa_names[ORK_ISA_COUNT] = {"scalar", "avx2", "avx512", "neon", "dotprod", "i8mm"};
 
 const char *ork_isa_name(enum ork_isa isa)
 {
@@ -54,9 +54,20 @@ static bool machine_runs(enum ork_isa isa)
 static bool machine_runs(enum ork_isa isa)
 {
     const unsigned long asimd = 1ul << 1, dot_product = 1ul << 20; /* HWCAP_ASIMD, HWCAP_ASIMDDP */
-    if (isa == ORK_ISA_NEON)
-        return (getauxval(AT_HWCAP) & (asimd | dot_product)) == (asimd | dot_product);
-    return isa == ORK_ISA_SCALAR;
+    const unsigned long matrix_multiply = 1ul << 13;               /* HWCAP2_I8MM */
+    const unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
+    switch (isa) {
+    case ORK_ISA_SCALAR:
+        return true;
+    case ORK_ISA_NEON:
+        return first & asimd;
+    case ORK_ISA_DOTPROD:
+        return (first & asimd) && (first & dot_product);
+    case ORK_ISA_I8MM:
+        return (first & asimd) && (first & dot_product) && (second & matrix_multiply);
+    default:
+        return false;
+    }
 }
 #else
 static bool machine_runs(enum ork_isa isa)
@@ -76,6 +87,8 @@ static const struct {
     {ORK_ISA_AVX512, ork_kernels_install_avx512},
 #elif defined(__aarch64__)
     {ORK_ISA_NEON, ork_kernels_install_neon},
+    {ORK_ISA_DOTPROD, ork_kernels_install_dotprod},
+    {ORK_ISA_I8MM, ork_kernels_install_i8mm},
 #endif
 };
 enum { BUILD_COUNT = sizeof builds / sizeof builds[0] };

@@ -40,9 +40,11 @@ static void check_refused(struct harness *h, const char *mask)
 void check_mask(struct harness *h)
 {
 #if defined(__aarch64__)
-    const enum ork_isa own[] = {ORK_ISA_SCALAR, ORK_ISA_NEON}, foreign[] = {ORK_ISA_AVX2, ORK_ISA_AVX512};
+    const enum ork_isa own[] = {ORK_ISA_SCALAR, ORK_ISA_NEON, ORK_ISA_DOTPROD, ORK_ISA_I8MM},
+                       foreign[] = {ORK_ISA_AVX2, ORK_ISA_AVX512};
 #elif defined(__x86_64__)
-    const enum ork_isa own[] = {ORK_ISA_SCALAR, ORK_ISA_AVX2, ORK_ISA_AVX512}, foreign[] = {ORK_ISA_NEON};
+    const enum ork_isa own[] = {ORK_ISA_SCALAR, ORK_ISA_AVX2, ORK_ISA_AVX512},
+                       foreign[] = {ORK_ISA_NEON, ORK_ISA_DOTPROD, ORK_ISA_I8MM};
 #else
     const enum ork_isa own[] = {ORK_ISA_SCALAR}, foreign[] = {ORK_ISA_AVX2, ORK_ISA_AVX512, ORK_ISA_NEON};
 #endif

@@ -1,45 +1,42 @@
-/* The register tile of brick matmuls with more than one row, AArch64 dot product: sixteen channels by up to BRICK_ROWS
- * rows, over a panel of [k / 4][BRICK_CHANNELS][4] signed bytes in natural channel order. */
+/* The register tile of brick matmuls with more than one row, AArch64 baseline: four channels by up to BRICK_ROWS rows,
+ * over a panel of [bricks][BRICK_CHANNELS][32 k] signed bytes. */
 #include "kernels/panel_job.h"
 
 static inline __attribute__((always_inline)) void multiply_rows(const struct panel_job *job, const int rows)
 {
-/* Four k of all rows against sixteen channels; the lane must be a constant. */
-#define STEP(lane)                                                                                                     \
-    for (int q = 0; q < 4; q++) {                                                                                      \
-        const int8x16_t weights = vld1q_s8((const int8_t *)(w + (lane)*BRICK_CHANNELS * 4 + q * 16));                  \
-        for (int i = 0; i < rows; i++)                                                                                 \
-            sums[i][q] = vdotq_laneq_s32(sums[i][q], weights, input[i], lane);                                         \
-    }
-    for (uint32_t c = 0; c < BRICK_CHANNELS; c += 16) {
+    for (uint32_t c = 0; c < BRICK_CHANNELS; c += 4) {
         int32x4_t sums[BRICK_ROWS][4];
         for (int i = 0; i < rows; i++)
             for (int q = 0; q < 4; q++)
-                sums[i][q] =
-                    job->begins ? vdupq_n_s32(job->starts[i]) : vld1q_s32(job->acc + i * BRICK_CHANNELS + c + 4 * q);
-        const uint8_t *w = job->panel + c * 4;
-        for (uint32_t k = 0; k < job->bricks * 32; k += 16, w += BRICK_CHANNELS * 16) {
-            int8x16_t input[BRICK_ROWS];
-            for (int i = 0; i < rows; i++)
-                input[i] = vld1q_s8(job->x[i] + k);
-            STEP(0)
-            STEP(1)
-            STEP(2)
-            STEP(3)
-        }
+                sums[i][q] = vdupq_n_s32(0);
+        const int8_t *w = (const int8_t *)job->panel + c * 32;
+        for (uint32_t k = 0; k < job->bricks * 32; k += 32, w += PANEL_BRICK_BYTES)
+            for (int half = 0; half < 2; half++) {
+                int8x16_t input[BRICK_ROWS];
+                for (int i = 0; i < rows; i++)
+                    input[i] = vld1q_s8(job->x[i] + k + half * 16);
+                for (int q = 0; q < 4; q++) {
+                    const int8x16_t weights = vld1q_s8(w + q * 32 + half * 16);
+                    for (int i = 0; i < rows; i++)
+                        sums[i][q] = ork_dot_neon(sums[i][q], weights, input[i]);
+                }
+            }
         for (int i = 0; i < rows; i++) {
+            int32_t *acc = job->acc + i * BRICK_CHANNELS + c;
             float *y = job->y + i * BRICK_CHANNELS + c;
-            v16 block;
-            for (int q = 0; q < 4; q++)
-                block.q[q] = vcvtq_f32_s32(sums[i][q]);
+            int32x4_t total = ork_sum_four_neon(sums[i]);
+            total = vaddq_s32(total, job->begins ? vdupq_n_s32(job->starts[i]) : vld1q_s32(acc));
             if (job->ends)
-                v16_store(y, v16_fma(block, v16_set1(job->scales[i]), v16_load(y)));
+                vst1q_f32(y, vfmaq_n_f32(vld1q_f32(y), vcvtq_f32_s32(total), job->scales[i]));
             else
-                for (int q = 0; q < 4; q++)
-                    vst1q_s32(job->acc + i * BRICK_CHANNELS + c + 4 * q, sums[i][q]);
+                vst1q_s32(acc, total);
         }
     }
-#undef STEP
+}
+
+static __attribute__((noinline)) void multiply_full_tile(const struct panel_job *job)
+{
+    multiply_rows(job, BRICK_ROWS);
 }
 
 static void multiply_panel(const struct panel_job *job)
@@ -55,7 +52,7 @@ static void multiply_panel(const struct panel_job *job)
         multiply_rows(job, 3);
         break;
     default:
-        multiply_rows(job, BRICK_ROWS);
+        multiply_full_tile(job);
         break;
     }
 }

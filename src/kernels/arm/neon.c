@@ -1,4 +1,4 @@
-/* The AArch64 dot-product rows of the kernel table. */
+/* The AArch64 baseline rows of the kernel table. */
 #define ORK_VECTOR_NEON
 #define ORK_KERNEL(name) name##_neon
 #define FLOAT_TILE_CHANNELS 2
