@@ -2,6 +2,7 @@
  * printed. Only ork_session_sync() is inside the measured time. */
 #include "bench_output.h"
 #include "commands.h"
+#include "machine.h"
 #include "model.h"
 #include "report.h"
 #include "terminal.h"
@@ -221,31 +222,6 @@ static int run_test(bench_plan *plan, const bench_model *model, const bench_case
     return code;
 }
 
-/* The first of these keys in /proc/cpuinfo; an ARM board has its name in the device tree. */
-static void get_cpu_name(char *name, size_t capacity)
-{
-    char line[512];
-    snprintf(name, capacity, "unknown");
-    FILE *stream = fopen("/proc/cpuinfo", "re");
-    while (stream && fgets(line, sizeof line, stream)) {
-        char *colon = strchr(line, ':');
-        if (!colon || strncmp(line, "model name", 10) != 0)
-            continue;
-        colon[1 + strcspn(colon + 1, "\n")] = 0;
-        snprintf(name, capacity, "%s", colon + 1 + strspn(colon + 1, " "));
-        break;
-    }
-    if (stream)
-        fclose(stream);
-    if (strcmp(name, "unknown") != 0)
-        return;
-    stream = fopen("/proc/device-tree/model", "re");
-    if (stream && fgets(line, sizeof line, stream))
-        snprintf(name, capacity, "%.100s", line);
-    if (stream)
-        fclose(stream);
-}
-
 static void close_model(bench_model *model)
 {
     free(model->type);
@@ -276,7 +252,7 @@ static int open_model(const bench_plan *plan, const char *path, bench_model *mod
     model->tier_plan = cli_tier_map_plan(&map);
     model->size_bytes = map.size_bytes;
     model->load_mode = ork_model_load_mode(model->opened.model, &weight_bytes) == ORK_LOAD_COPY ? "copy" : "map";
-    get_cpu_name(model->cpu, sizeof model->cpu);
+    cli_machine_name(model->cpu, sizeof model->cpu);
     cli_tier_map_free(&map);
     return CLI_OK;
 }

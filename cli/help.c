@@ -215,6 +215,7 @@ void cli_options_completion_bash(void)
         cli_output_format("%s ", cli_commands[i].name);
     cli_output_format("' ;;\n"
                       "        completion) words='bash' ;;\n"
+                      "        probe) words='bandwidth compute' ;;\n"
                       "        *) compopt -o default; COMPREPLY=(); return ;;\n"
                       "        esac ;;\n"
                       "        esac ;;\n"

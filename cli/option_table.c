@@ -8,7 +8,7 @@ enum {
     GENERATE = CLI_RUN | CLI_CHAT,
     SESSION = GENERATE | CLI_PERPLEXITY,
     MODEL = SESSION | CLI_BENCH,
-    EVERY = CLI_PACK | CLI_INFO | CLI_VERIFY | MODEL | CLI_COMPLETION | CLI_HELP | CLI_VERSION
+    EVERY = CLI_PACK | CLI_INFO | CLI_VERIFY | MODEL | CLI_PROBE | CLI_COMPLETION | CLI_HELP | CLI_VERSION
 };
 
 const cli_command cli_commands[] = {
@@ -29,6 +29,10 @@ const cli_command cli_commands[] = {
      "List options take lists and ranges: 1,2,4 or 1-8 or 1-8+2 or 1-8*2; all combinations are run.", 8, cli_bench},
     {"perplexity", "ppl", CLI_PERPLEXITY, "MODEL -f TEXT", "perplexity and KL divergence as llama-perplexity does",
      NULL, 1, cli_perplexity},
+    {"probe", NULL, CLI_PROBE, "bandwidth|compute", "measure what memory and arithmetic give, and what the kernels reach",
+     "bandwidth: how fast memory is read, by threads, streams and pages, and each tier's kernels against that.\n"
+     "compute: the peak of the int8 and float instructions, and each tier's matmul of many rows against that.\n"
+     "Wants a machine that does nothing else. List options take lists and ranges: 1,2,4 or 1-8 or 1-8*2.", 1, cli_probe},
     {"completion", NULL, CLI_COMPLETION, "bash", "print a shell completion script", NULL, 1, cli_completion},
     {"help", NULL, CLI_HELP, "[COMMAND]", "show this help, or that of a command", NULL, 1, cli_help},
     {"version", NULL, CLI_VERSION, "", "show the version", NULL, 0, cli_version},
@@ -202,6 +206,21 @@ const cli_option cli_options[] = {
     {CLI_CHOICE, CLI_BENCH, NAMES("-oe", "--output-err"), "FORMAT", "the same to standard error; default: none",
      FIELD(bench_errors), .choices = bench_formats},
 
+    HEADING(CLI_PROBE, "Probe"),
+    {CLI_RANGES, CLI_PROBE, NAMES("-t", "--threads"), "LIST",
+     "threads; default: 1, 2, 4, ... and the performance cores", FIELD(bench_threads), .minimum = 1,
+     .maximum = THREADS_MAX},
+    {CLI_INTEGER, CLI_PROBE, NAMES("--size"), "MB",
+     "MiB of memory that a pass reads; default: 1024, or half of what is free if that is less", FIELD(probe_size),
+     .minimum = 1, .maximum = 1 << 24},
+    {CLI_INTEGER, CLI_PROBE, NAMES("-r", "--repetitions"), "N",
+     "repetitions; default: 5, fewer on a slow machine", FIELD(probe_repetitions), .minimum = 1, .maximum = 1000},
+    {CLI_LIST, CLI_PROBE, NAMES("-m", "--model"), "FILE", "bandwidth: also read this orkpack or GGUF as it is mapped",
+     FIELD(models)},
+    {CLI_LIST, CLI_PROBE, NAMES("--tier"), "TIER", "measure this tier; repeatable; default: all with integer kernels",
+     FIELD(tiers)},
+    {CLI_SET, CLI_PROBE, NAMES("--quick"), NULL, "only the ceilings, within 3 seconds", FIELD(probe_quick), 1},
+
     HEADING(MODEL, "Session"),
     {CLI_INTEGER, GENERATE, NAMES("-c", "--ctx-size"), "N",
      "context in tokens; 0: the model's, as far as memory allows (default)", FIELD(context), .minimum = 0,
@@ -224,14 +243,15 @@ const cli_option cli_options[] = {
      FIELD(kv_type_key), .environment = "CACHE_TYPE_K", .choices = kv_types},
     {CLI_CHOICE, SESSION, NAMES("-ctv", "--cache-type-v"), "TYPE", "type of the value cache: f16 (default) or f32",
      FIELD(kv_type_value), .environment = "CACHE_TYPE_V", .choices = kv_types},
-    {CLI_TEXT, MODEL | CLI_PACK, NAMES("-C", "--cpu-mask"), "HEX", "CPUs to use as a mask", FIELD(cpu_mask)},
-    {CLI_TEXT, MODEL | CLI_PACK, NAMES("-Cr", "--cpu-range"), "LO-HI", "CPUs to use as a range", FIELD(cpu_range)},
+    {CLI_TEXT, MODEL | CLI_PACK | CLI_PROBE, NAMES("-C", "--cpu-mask"), "HEX", "CPUs to use as a mask", FIELD(cpu_mask)},
+    {CLI_TEXT, MODEL | CLI_PACK | CLI_PROBE, NAMES("-Cr", "--cpu-range"), "LO-HI", "CPUs to use as a range",
+     FIELD(cpu_range)},
     {CLI_INTEGER, MODEL, NAMES("--poll"), "N",
      "0 to 100: how long idle threads spin before they sleep, 50 is 200 us; default: 50", FIELD(poll), .minimum = 0,
      .maximum = 100},
 
     HEADING(EVERY, "General"),
-    {CLI_SET, CLI_PACK | CLI_INFO | CLI_VERIFY | SESSION, NAMES("--json"), NULL,
+    {CLI_SET, CLI_PACK | CLI_INFO | CLI_VERIFY | CLI_PROBE | SESSION, NAMES("--json"), NULL,
      "one JSON object on standard output instead of text", FIELD(json), 1},
     {CLI_SET, EVERY, NAMES("-v", "--verbose"), NULL, "say more", FIELD(verbose), 1},
     {CLI_SET, EVERY, NAMES("-q", "--quiet"), NULL, "say only errors", FIELD(quiet), 1},

@@ -18,7 +18,8 @@ enum {
     CLI_PERPLEXITY = 1 << 6,
     CLI_COMPLETION = 1 << 7,
     CLI_HELP = 1 << 8,
-    CLI_VERSION = 1 << 9
+    CLI_VERSION = 1 << 9,
+    CLI_PROBE = 1 << 10
 };
 
 typedef struct cli_command {

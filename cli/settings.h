@@ -56,6 +56,10 @@ typedef struct cli_settings {
     const char *divergence_base;
     int divergence;
     int64_t chunks;
+
+    /* probe */
+    int64_t probe_size, probe_repetitions; /* MiB; 0: not given */
+    int probe_quick;
 } cli_settings;
 
 enum cli_bench_format { BENCH_NONE, BENCH_CSV, BENCH_JSON, BENCH_JSONL, BENCH_MARKDOWN, BENCH_SQL };

@@ -311,6 +311,71 @@ ORK_API uint32_t ork_default_threads(void);
 /* Instruction set that the kernels would use now (after ORK_CPU_MASK). An unknown mask is an error. */
 ORK_API ork_status ork_kernels_name(const char **name, ork_error *error);
 
+/* Probes measure what this machine can do and what ork's kernels reach of it. They use the calling thread and threads of
+ * their own, want a machine that does nothing else, and take up to about 40 seconds. */
+typedef struct ork_probe_params {
+    const uint32_t *thread_counts; /* NULL: 1, 2, 4, ... and the performance cores */
+    size_t thread_count_count;
+    uint64_t buffer_bytes; /* memory read in one pass; 0: 1 GiB, or half of what is available if that is less */
+    uint32_t repetitions;  /* 0: 5, fewer when a slow machine would take too long */
+    bool quick;            /* bandwidth: ceilings alone, few patterns, in about 3 seconds; compute: peaks alone */
+    const char *file_path; /* bandwidth: a file that is also read as it is mapped, NULL for none */
+    const char *const *tiers; /* names of tiers with integer activations; NULL: all of them */
+    size_t tier_count;
+    bool (*cancel)(void *context); /* polled between passes; true stops with ORK_CANCELLED. May be NULL */
+    void *cancel_context;
+} ork_probe_params;
+
+/* One way of reading memory: every thread reads a part of the buffer of its own as `streams` streams, 64 bytes of each in
+ * turn. Rates are in 10^9 bytes a second, of all threads together, over the repetitions. */
+typedef struct ork_probe_read {
+    uint32_t threads, streams;
+    const char *pages;       /* "4k", "huge" (transparent huge pages) or "file" (page cache) */
+    uint32_t prefetch_bytes; /* how far ahead each line is prefetched; 0: not */
+    double best_gb_per_s, median_gb_per_s;
+} ork_probe_read;
+
+/* What the kernels of one tier reach. The fraction is the median over rounds of this rate over the ceiling (or peak)
+ * measured right before and after it. */
+typedef struct ork_probe_tier {
+    const char *tier;
+    uint32_t threads, rows; /* rows of activations: 1 for bandwidth */
+    double rate;            /* median; bandwidth: 10^9 bytes of weights a second; compute: 10^9 multiply-adds a second */
+    double fraction;
+} ork_probe_tier;
+
+typedef struct ork_probe_bandwidth_report {
+    uint64_t buffer_bytes;
+    uint64_t huge_page_bytes; /* of the buffer that was advised for huge pages, what the system really gave as such */
+    const char *kernels;      /* instruction set */
+    size_t read_count, ceiling_count, tier_count;
+    const ork_probe_read *reads;
+    const ork_probe_read *ceilings; /* per thread count, the read with the best median */
+    const ork_probe_tier *tiers;
+} ork_probe_bandwidth_report;
+
+typedef struct ork_probe_peak {
+    const char *kernel;      /* "int8 dot" or "float multiply-add" */
+    const char *instruction; /* "vpdpbusd zmm" */
+    uint32_t threads;
+    double best_gmac_per_s, median_gmac_per_s; /* 10^9 multiply-adds a second, all threads together */
+} ork_probe_peak;
+
+typedef struct ork_probe_compute_report {
+    const char *kernels;
+    size_t peak_count, tier_count;
+    const ork_probe_peak *peaks;
+    const ork_probe_tier *tiers; /* matmuls of 64 rows on weights that lie in the caches */
+} ork_probe_compute_report;
+
+/* params may be NULL. *report is freed with ork_free() and then all that it points to is gone. Refused: thread counts out
+ * of 1..256, fewer than 1 MiB of buffer a thread, more buffer than memory that is available, unknown or float tiers, a
+ * file that cannot be mapped. */
+ORK_API ork_status ork_probe_bandwidth(const ork_probe_params *params, ork_probe_bandwidth_report **report,
+                                       ork_error *error);
+ORK_API ork_status ork_probe_compute(const ork_probe_params *params, ork_probe_compute_report **report,
+                                     ork_error *error);
+
 #ifdef __cplusplus
 }
 #endif
