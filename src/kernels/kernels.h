@@ -11,6 +11,13 @@
  *  - Float dots: lane[k % 16] = fmaf(w, x, lane[k % 16]) for k ascending from 0.0f (a tail shorter than 16 is padded
  *    with zeros), then the lane tree: l[i] += l[i+8] (i<8), l[i] += l[i+4] (i<4), l[i] += l[i+2] (i<2), l[0] + l[1].
  *    Sums of vectors use the same 16 lanes and tree.
+ *  - Attention of one query over positions 0..p: s_t = (fmaf over channels ascending from 0 of q and k_t) * scale. Positions
+ *    are taken in parts of `part` of them, parts in blocks of ORK_ATTEND_BLOCK, all aligned at position 0; `part` depends
+ *    on p alone (the engine's rule). In a part, from m = -inf and sums 0, for each block ascending: m' = max(m, all s_t),
+ *    c = exp(m - m'), w_t = exp(s_t - m'); lane[t % 16] = lane[t % 16] * c, then + w_t for t ascending; o = o * c, then
+ *    o[i] = fmaf(w_t, v_t[i], o[i]) for t ascending. Parts are merged ascending: m' = max(m, m_part), a = exp(m - m'),
+ *    b = exp(m_part - m'), o = fmaf(o_part, b, o * a), the lanes likewise. Result: o * (1 / lane tree). Only positions
+ *    that the query sees take part, so that neither other rows nor how they are batched change a bit.
  *  - Transcendental functions are those of kernels/vector_math.h: one polynomial, one operation order, all ISAs.
  *  - NaN and infinity may come in and must not crash or read out of bounds; their results need not be equal in bits. */
 #ifndef ORK_KERNELS_KERNELS_H
@@ -73,6 +80,46 @@ struct ork_matmul_kernel {
     const char *name; /* "matmul_nf4_avx512" */
 };
 
+/* Positions of an attention block: part of the numerics, see above. */
+#define ORK_ATTEND_BLOCK 64u
+#define ORK_ATTEND_ROWS 96u /* most queries of a tile */
+/* Keys of 16 successive positions stand side by side, channel by channel: element i of position t is at
+ * [t / 16][i][t % 16]. Whatever stands at positions not yet written is read, but has no effect. */
+#define ORK_KEY_RUN 16u
+/* Floats of a query's state in the middle of attention: sums of channels, padded to 16; 16 lanes of weights; maximum. */
+#define ORK_ATTEND_STATE(head_size) (((head_size) + 15u) / 16u * 16u + 32u)
+/* Floats of a tile's scratch: one block of keys and values. */
+#define ORK_ATTEND_SCRATCH(head_size) (ORK_ATTEND_BLOCK * ((head_size) + ((head_size) + 15u) / 16u * 16u))
+
+/* Queries that share a kv head. */
+struct ork_attend {
+    uint32_t rows;                     /* 1..ORK_ATTEND_ROWS */
+    uint32_t head_size;
+    const float *q[ORK_ATTEND_ROWS];   /* [head_size] each */
+    uint32_t visible[ORK_ATTEND_ROWS]; /* positions that a query sees, at least 1, ascending */
+    float scale;
+    const void *keys;   /* f16 or f32, [runs][head_size][ORK_KEY_RUN], whole runs up to the last visible position */
+    const void *values; /* f16 or f32, [positions][head_size] */
+    bool keys_f32, values_f32;
+    float *scratch; /* [ORK_ATTEND_SCRATCH(head_size)] */
+};
+
+#define ORK_SHORT_CONV_TAPS_MAX 16u
+
+/* Gated short convolution of n channels over `rows` tokens in order: u = b * x (rounded), sum = fmaf(w[i], u of the token
+ * taps - 1 - i before, sum) for i ascending from 0, y = sum * c. */
+struct ork_short_conv {
+    const float *b, *c, *x; /* [rows][stride] */
+    uint64_t stride;
+    const float *w;         /* [taps][w_stride] */
+    uint64_t w_stride;
+    float *state;           /* [taps - 1][state_stride]: u of the tokens before, oldest first; replaced by the last ones */
+    uint64_t state_stride;
+    float *y;               /* [rows][y_stride] */
+    uint64_t y_stride;
+    uint32_t n, taps, rows; /* taps 2..ORK_SHORT_CONV_TAPS_MAX */
+};
+
 /* Vector functions on rows; no aliasing unless stated, n >= 1 unless stated. Any n, any alignment. */
 struct ork_vector_kernels {
     enum ork_isa isa;
@@ -101,17 +148,17 @@ struct ork_vector_kernels {
      * y0 = x0*c - x1*s, y1 = x0*s + x1*c, each product rounded, then one add. cosine, sine: not within x. */
     void (*rope_adjacent)(float *x, const float *cosine, const float *sine, uint32_t pairs);
     void (*rope_halves)(float *x, const float *cosine, const float *sine, uint32_t pairs);
-    /* scores[t] = float dot of q and row t of keys (f16 or f32), rows `stride` elements apart. */
-    void (*scores_f16)(float *scores, const float *q, const uint16_t *keys, uint64_t stride, uint32_t rows, uint32_t n);
-    void (*scores_f32)(float *scores, const float *q, const float *keys, uint64_t stride, uint32_t rows, uint32_t n);
-    /* y[i] = sum over t ascending of fmaf(p[t], values[t*stride + i], y[i]) from 0. */
-    void (*weighted_sum_f16)(float *y, const float *p, const uint16_t *values, uint64_t stride, uint32_t rows, uint32_t n);
-    void (*weighted_sum_f32)(float *y, const float *p, const float *values, uint64_t stride, uint32_t rows, uint32_t n);
+    /* Attention of the tile's queries over positions begin..end-1 of what each sees, begin a multiple of
+     * ORK_ATTEND_BLOCK, into states [rows][ORK_ATTEND_STATE(head_size)]: the part of the contract. Rows that see nothing of
+     * it get a state that must not be merged. */
+    void (*attend)(const struct ork_attend *tile, uint32_t begin, uint32_t end, float *states);
+    /* Merges the state of the next part into the one of all parts before. */
+    void (*attend_merge)(float *total, const float *part, uint32_t head_size);
+    /* y[0..head_size-1] = the result of a state. */
+    void (*attend_finish)(float *y, const float *state, uint32_t head_size);
     /* Round to nearest even. */
     void (*f32_to_f16)(uint16_t *y, const float *x, uint32_t n);
-    /* Short convolution of one token over n channels, kernel length taps: y[c] = sum over i ascending of
-     * fmaf(w[c*taps + i], u[i][c], .) from 0, where u[i] are `taps` rows of n floats, the last one the present token. */
-    void (*short_conv)(float *y, const float *w, const float *const *u, uint32_t taps, uint32_t n);
+    void (*short_conv)(const struct ork_short_conv *args);
 };
 
 struct ork_kernels {

@@ -120,6 +120,23 @@ void ork_load_attention(struct ork_loader *loader, uint32_t i, bool head_norms)
     }
 }
 
+/* The file has the taps of a channel side by side; the engine wants the channels of a tap so. */
+static const float *load_taps(struct ork_loader *loader, uint32_t n, uint32_t taps, uint32_t i)
+{
+    const float *rows = ork_load_floats(loader, n, taps, "blk.%u.shortconv.conv.weight", i);
+    if (!rows)
+        return NULL;
+    float *columns = ork_arena_array(&loader->model->arena, (uint64_t)n * taps, sizeof *columns);
+    if (!columns) {
+        loader->status = ork_error_no_memory(loader->error, "convolution", (uint64_t)n * taps * sizeof *columns);
+        return NULL;
+    }
+    for (uint32_t c = 0; c < n; c++)
+        for (uint32_t tap = 0; tap < taps; tap++)
+            columns[(uint64_t)tap * n + c] = rows[(uint64_t)c * taps + tap];
+    return columns;
+}
+
 void ork_load_short_conv(struct ork_loader *loader, uint32_t i)
 {
     const struct ork_hyperparameters *hp = &loader->model->hp;
@@ -127,7 +144,7 @@ void ork_load_short_conv(struct ork_loader *loader, uint32_t i)
     uint32_t e = hp->embedding;
     layer->attention_norm = ork_load_floats(loader, 1, e, "blk.%u.attn_norm.weight", i);
     layer->conv_input = ork_load_matrix(loader, 3 * e, e, "blk.%u.shortconv.in_proj.weight", i);
-    layer->conv = ork_load_floats(loader, e, hp->conv_taps, "blk.%u.shortconv.conv.weight", i);
+    layer->conv = load_taps(loader, e, hp->conv_taps, i);
     layer->conv_output = ork_load_matrix(loader, e, e, "blk.%u.shortconv.out_proj.weight", i);
 }
 

@@ -37,7 +37,7 @@ struct ork_layer {
     const float *q_bias, *k_bias, *v_bias, *output_bias; /* NULL: none */
     const float *q_norm, *k_norm;                        /* [head_size] or NULL */
     struct ork_matrix conv_input;                        /* 3*embedding x embedding */
-    const float *conv;                                   /* [embedding][taps] */
+    const float *conv;                                   /* [taps][embedding] */
     struct ork_matrix conv_output;
     const float *ffn_norm;                               /* [embedding] */
     struct ork_matrix gate, up, down;                    /* dense layer, or stacks of experts */

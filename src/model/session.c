@@ -83,7 +83,7 @@ static uint32_t widest(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-static struct ork_cpu_limits engine_limits(const struct ork_model *model, uint32_t rows, uint32_t context)
+static struct ork_cpu_limits engine_limits(const struct ork_model *model, uint32_t rows)
 {
     const struct ork_hyperparameters *hp = &model->hp;
     uint32_t q = hp->heads * hp->head_size;
@@ -93,7 +93,8 @@ static struct ork_cpu_limits engine_limits(const struct ork_model *model, uint32
                                     .experts = hp->experts,
                                     .experts_used = hp->experts_used,
                                     .expert_hidden = hp->expert_hidden,
-                                    .context = context};
+                                    .heads = hp->heads,
+                                    .head_size = hp->head_size};
     for (uint32_t i = 0; i < hp->layers; i++)
         if (!model->layers[i].is_moe)
             limits.hidden = widest(limits.hidden, hp->hidden[i]);
@@ -105,14 +106,13 @@ static ork_status create_buffers(ork_session *session, ork_error *error)
 {
     const struct ork_hyperparameters *hp = &session->model->hp;
     uint64_t rows = session->batch_rows, e = hp->embedding, q = (uint64_t)hp->heads * hp->head_size;
-    uint64_t conv_rows = hp->conv_taps ? rows + hp->conv_taps - 1 : 0;
     struct {
         float **buffer;
         uint64_t floats;
     } parts[] = {
         {&session->x, rows * e},
         {&session->q, rows * (hp->conv_taps && 3 * e > q ? 3 * e : q)},
-        {&session->k, rows * q > conv_rows * e ? rows * q : conv_rows * e},
+        {&session->k, rows * q},
         {&session->v, rows * q},
         {&session->mixed, rows * (e > q ? e : q)},
         {&session->cosine, rows * hp->rope_pairs},
@@ -165,7 +165,7 @@ ork_status ork_session_create(const ork_model *model, const ork_session_params *
                                      .threads_batch = params.threads_batch,
                                      .spin_us = params.spin_us,
                                      .activation_block = params.activation_block,
-                                     .limits = engine_limits(model, session->batch_rows, stats->context_length)};
+                                     .limits = engine_limits(model, session->batch_rows)};
     status = ork_cpu_create(&config, &session->cpu, error);
     if (status == ORK_OK)
         status = create_buffers(session, error);

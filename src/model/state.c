@@ -21,11 +21,17 @@ uint64_t ork_state_bytes_per_position(const struct ork_model *model, bool keys_f
     return heads * model->hp.head_size * (element_bytes(keys_f32) + element_bytes(values_f32));
 }
 
-/* Bytes of the keys (or values) of one layer. */
-static uint64_t plane_bytes(const struct ork_state *state, uint32_t layer, bool f32)
+/* Bytes of one kv head's keys, which come in whole runs of positions, or values. */
+static uint64_t head_bytes(const struct ork_state *state, uint32_t positions, bool keys)
 {
-    const struct ork_hyperparameters *hp = &state->model->hp;
-    return ork_round_up((uint64_t)hp->heads_kv[layer] * hp->head_size * state->context * element_bytes(f32), 64);
+    uint64_t count = keys ? ork_round_up(positions, ORK_KEY_RUN) : positions;
+    return count * state->model->hp.head_size * element_bytes(keys ? state->keys_f32 : state->values_f32);
+}
+
+/* Bytes of the keys (or values) of one layer. */
+static uint64_t plane_bytes(const struct ork_state *state, uint32_t layer, bool keys)
+{
+    return ork_round_up(state->model->hp.heads_kv[layer] * head_bytes(state, state->context, keys), 64);
 }
 
 ork_status ork_state_create(const struct ork_model *model, uint32_t context, bool keys_f32, bool values_f32,
@@ -35,7 +41,7 @@ ork_status ork_state_create(const struct ork_model *model, uint32_t context, boo
     *state = (struct ork_state){.model = model, .context = context, .keys_f32 = keys_f32, .values_f32 = values_f32};
     uint64_t conv_floats = hp->conv_taps ? (uint64_t)(hp->conv_taps - 1) * hp->embedding : 0;
     for (uint32_t i = 0; i < hp->layers; i++) {
-        state->cache_bytes += plane_bytes(state, i, keys_f32) + plane_bytes(state, i, values_f32);
+        state->cache_bytes += plane_bytes(state, i, true) + plane_bytes(state, i, false);
         if (!hp->heads_kv[i])
             state->recurrent_floats += conv_floats;
     }
@@ -53,8 +59,8 @@ ork_status ork_state_create(const struct ork_model *model, uint32_t context, boo
         struct ork_layer_state *layer = &state->layers[i];
         if (hp->heads_kv[i]) {
             layer->keys = cache;
-            layer->values = cache + plane_bytes(state, i, keys_f32);
-            cache += plane_bytes(state, i, keys_f32) + plane_bytes(state, i, values_f32);
+            layer->values = cache + plane_bytes(state, i, true);
+            cache += plane_bytes(state, i, true) + plane_bytes(state, i, false);
         } else {
             layer->conv = recurrent;
             recurrent += conv_floats;
@@ -72,19 +78,18 @@ void ork_state_destroy(struct ork_state *state)
 }
 
 static void copy_plane(const struct ork_state *to, void *target, const struct ork_state *from, const void *source,
-                       uint32_t layer, bool f32, uint32_t count)
+                       uint32_t layer, bool keys, uint32_t count)
 {
-    const struct ork_hyperparameters *hp = &to->model->hp;
-    uint64_t row = hp->head_size * element_bytes(f32);
-    for (uint32_t head = 0; head < hp->heads_kv[layer]; head++)
-        memcpy((uint8_t *)target + (uint64_t)head * to->context * row,
-               (const uint8_t *)source + (uint64_t)head * from->context * row, count * row);
+    uint64_t to_head = head_bytes(to, to->context, keys), from_head = head_bytes(from, from->context, keys);
+    for (uint32_t head = 0; head < to->model->hp.heads_kv[layer]; head++)
+        memcpy((uint8_t *)target + head * to_head, (const uint8_t *)source + head * from_head,
+               head_bytes(from, count, keys));
 }
 
 void ork_state_copy_cache(struct ork_state *to, const struct ork_state *from, uint32_t count)
 {
     for (uint32_t i = 0; i < to->model->hp.layers; i++) {
-        copy_plane(to, to->layers[i].keys, from, from->layers[i].keys, i, to->keys_f32, count);
-        copy_plane(to, to->layers[i].values, from, from->layers[i].values, i, to->values_f32, count);
+        copy_plane(to, to->layers[i].keys, from, from->layers[i].keys, i, true, count);
+        copy_plane(to, to->layers[i].values, from, from->layers[i].values, i, false, count);
     }
 }

@@ -5,7 +5,7 @@
 #include "model/model.h"
 
 struct ork_layer_state {
-    void *keys, *values; /* attention: [heads_kv][context][head_size] f16 or f32 */
+    void *keys, *values; /* attention, f16 or f32, in the layouts of struct ork_cpu_attention */
     float *conv;         /* short convolution: [taps - 1][embedding] */
 };
 

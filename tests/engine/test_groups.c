@@ -82,8 +82,7 @@ static void run_moe(const struct moe_case *c, const struct moe_weights *w, uint3
                                     .output_n = c->embedding,
                                     .experts = c->experts,
                                     .experts_used = c->used,
-                                    .expert_hidden = c->hidden,
-                                    .context = 1};
+                                    .expert_hidden = c->hidden};
     struct ork_cpu_moe layer = {.norm = w->norm,
                                 .eps = eps,
                                 .router = &w->router.stored,
@@ -235,7 +234,7 @@ static void test_swiglu_equals_its_formula(void **state)
         naive_feed_forward(want + row * E, &gate, &up, &down, 0, h, 1.0);
     }
     ork_cpu *cpu = create_engine(
-        3, (struct ork_cpu_limits){.rows = ROWS, .input_k = E, .output_n = E, .hidden = F, .context = 1});
+        3, (struct ork_cpu_limits){.rows = ROWS, .input_k = E, .output_n = E, .hidden = F});
     struct ork_cpu_swiglu layer = {norm, eps, &gate.stored, &up.stored, &down.stored};
     ork_cpu_swiglu(cpu, &layer, x, E, ROWS);
     check_close(x, want, ROWS * E, 1e-4);
@@ -271,7 +270,7 @@ static void test_project_serves_every_output(void **state)
             outputs[0].bias = bias;
             outputs[1].add = true;
             ork_cpu *cpu = create_engine(
-                threads, (struct ork_cpu_limits){.rows = ROWS, .input_k = K, .output_n = 100, .context = 1});
+                threads, (struct ork_cpu_limits){.rows = ROWS, .input_k = K, .output_n = 100});
             ork_cpu_project(cpu, x, K, rows, norm, eps, outputs, 3);
             for (uint32_t row = 0; row < rows; row++) {
                 naive_norm(h, x + row * K, norm, K, eps);
@@ -291,102 +290,13 @@ static void test_project_serves_every_output(void **state)
         }
 }
 
-/* Grouped heads, head norms, rotation of halves, a past in the cache; f32 cache against the formula. */
-static void test_attention_equals_its_formula(void **state)
-{
-    (void)state;
-    enum { HEADS = 6, KV = 2, SIZE = 16, ROWS = 9, CONTEXT = 20, PAIRS = SIZE / 2, PAST = 7 };
-    uint32_t seed = 31;
-    static float q[CONTEXT * HEADS * SIZE], k[CONTEXT * KV * SIZE], v[CONTEXT * KV * SIZE], y[CONTEXT * HEADS * SIZE];
-    static float cosine[CONTEXT * PAIRS], sine[CONTEXT * PAIRS], keys[KV * CONTEXT * SIZE], values[KV * CONTEXT * SIZE];
-    static double kr[CONTEXT][KV][SIZE];
-    float qn[SIZE], kn[SIZE];
-    fill_random(q, CONTEXT * HEADS * SIZE, &seed);
-    fill_random(k, CONTEXT * KV * SIZE, &seed);
-    fill_random(v, CONTEXT * KV * SIZE, &seed);
-    fill_random(qn, SIZE, &seed);
-    fill_random(kn, SIZE, &seed);
-    for (int t = 0; t < CONTEXT; t++)
-        for (int i = 0; i < PAIRS; i++) {
-            cosine[t * PAIRS + i] = (float)cos(t * pow(100.0, -(double)i / PAIRS));
-            sine[t * PAIRS + i] = (float)sin(t * pow(100.0, -(double)i / PAIRS));
-        }
-    enum { TOTAL = PAST + ROWS };
-    static double want[TOTAL * HEADS * SIZE];
-    for (int t = 0; t < TOTAL; t++)
-        for (int h = 0; h < KV; h++) {
-            double n[SIZE];
-            naive_norm(n, k + (t * KV + h) * SIZE, kn, SIZE, eps);
-            for (int i = 0; i < PAIRS; i++) {
-                double c = cosine[t * PAIRS + i], s = sine[t * PAIRS + i];
-                kr[t][h][i] = n[i] * c - n[i + PAIRS] * s;
-                kr[t][h][i + PAIRS] = n[i] * s + n[i + PAIRS] * c;
-            }
-        }
-    for (int t = 0; t < TOTAL; t++)
-        for (int h = 0; h < HEADS; h++) {
-            double n[SIZE], r[SIZE], p[TOTAL], sum = 0.0;
-            naive_norm(n, q + (t * HEADS + h) * SIZE, qn, SIZE, eps);
-            for (int i = 0; i < PAIRS; i++) {
-                double c = cosine[t * PAIRS + i], s = sine[t * PAIRS + i];
-                r[i] = n[i] * c - n[i + PAIRS] * s;
-                r[i + PAIRS] = n[i] * s + n[i + PAIRS] * c;
-            }
-            for (int u = 0; u <= t; u++) {
-                double dot = 0.0;
-                for (int i = 0; i < SIZE; i++)
-                    dot += r[i] * kr[u][h / (HEADS / KV)][i];
-                sum += p[u] = exp(dot * 0.25);
-            }
-            for (int i = 0; i < SIZE; i++) {
-                double *out = &want[(t * HEADS + h) * SIZE + i];
-                *out = 0.0;
-                for (int u = 0; u <= t; u++)
-                    *out += p[u] / sum * v[(u * KV + h / (HEADS / KV)) * SIZE + i];
-            }
-        }
-    ork_cpu *cpu = create_engine(
-        3, (struct ork_cpu_limits){.rows = ROWS, .input_k = HEADS * SIZE, .output_n = 1, .context = CONTEXT});
-    struct ork_cpu_attention layer = {.q_stride = HEADS * SIZE,
-                                      .kv_stride = KV * SIZE,
-                                      .y_stride = HEADS * SIZE,
-                                      .q_norm = qn,
-                                      .k_norm = kn,
-                                      .eps = eps,
-                                      .pairs = PAIRS,
-                                      .rope_halves = true,
-                                      .heads = HEADS,
-                                      .heads_kv = KV,
-                                      .head_size = SIZE,
-                                      .scale = 0.25f,
-                                      .keys = keys,
-                                      .values = values,
-                                      .keys_f32 = true,
-                                      .values_f32 = true,
-                                      .context = CONTEXT};
-    const uint32_t steps[2][2] = {{0, PAST}, {PAST, ROWS}};
-    for (int i = 0; i < 2; i++) {
-        uint32_t past = steps[i][0];
-        layer.past = past;
-        layer.q = q + past * HEADS * SIZE;
-        layer.k = k + past * KV * SIZE;
-        layer.v = v + past * KV * SIZE;
-        layer.y = y + past * HEADS * SIZE;
-        layer.cosine = cosine + past * PAIRS;
-        layer.sine = sine + past * PAIRS;
-        ork_cpu_attend(cpu, &layer, steps[i][1]);
-    }
-    check_close(y, want, TOTAL * HEADS * SIZE, 1e-5);
-    ork_cpu_destroy(cpu);
-}
-
 /* In one call, and in two with the state carried over. */
 static void test_short_convolution_equals_its_formula(void **state)
 {
     (void)state;
     enum { N = 70, TAPS = 3, ROWS = 11 };
     uint32_t seed = 41;
-    static float bcx[ROWS * 3 * N], w[N * TAPS], y[ROWS * N], u[(TAPS - 1 + ROWS) * N];
+    static float bcx[ROWS * 3 * N], w[TAPS * N], y[ROWS * N];
     static double want[ROWS * N];
     fill_random(bcx, ROWS * 3 * N, &seed);
     fill_random(w, N * TAPS, &seed);
@@ -396,7 +306,7 @@ static void test_short_convolution_equals_its_formula(void **state)
             for (int i = 0; i < TAPS; i++) {
                 int from = t - (TAPS - 1) + i;
                 if (from >= 0)
-                    sum += (double)w[c * TAPS + i] * bcx[from * 3 * N + c] * bcx[from * 3 * N + 2 * N + c];
+                    sum += (double)w[i * N + c] * bcx[from * 3 * N + c] * bcx[from * 3 * N + 2 * N + c];
             }
             want[t * N + c] = sum * bcx[t * 3 * N + N + c];
         }
@@ -404,14 +314,13 @@ static void test_short_convolution_equals_its_formula(void **state)
         for (uint32_t threads = 1; threads <= 7; threads += 3) {
             float carried[(TAPS - 1) * N] = {0};
             ork_cpu *cpu = create_engine(
-                threads, (struct ork_cpu_limits){.rows = ROWS, .input_k = N, .output_n = 1, .context = 1});
+                threads, (struct ork_cpu_limits){.rows = ROWS, .input_k = N, .output_n = 1});
             struct ork_cpu_short_conv layer = {.bcx = bcx,
                                                .bcx_stride = 3 * N,
                                                .w = w,
                                                .n = N,
                                                .taps = TAPS,
                                                .state = carried,
-                                               .u = u,
                                                .y = y,
                                                .y_stride = N};
             if (first)
@@ -432,7 +341,6 @@ int main(void)
         cmocka_unit_test(test_moe_rows_are_independent),
         cmocka_unit_test(test_swiglu_equals_its_formula),
         cmocka_unit_test(test_project_serves_every_output),
-        cmocka_unit_test(test_attention_equals_its_formula),
         cmocka_unit_test(test_short_convolution_equals_its_formula),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

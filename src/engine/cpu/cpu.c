@@ -55,7 +55,8 @@ static void lay_out(struct ork_cpu *cpu, struct layout *layout)
     cpu->up = take(layout, hidden, sizeof(float));
     take_activation(layout, &cpu->product, hidden);
     cpu->projected = take(layout, larger(rows, choices) * l->output_n, sizeof(float));
-    cpu->scores = take(layout, threads * l->context, sizeof(float));
+    cpu->attend_scratch = take(layout, threads * ork_cpu_attend_scratch(l), sizeof(float));
+    cpu->attend_parts = take(layout, ork_cpu_attend_parts(l), sizeof(float));
     cpu->row = take(layout, threads * l->input_k, sizeof(float));
     cpu->router = take(layout, rows * l->experts, sizeof(float));
     cpu->biased = take(layout, threads * l->experts, sizeof(float));

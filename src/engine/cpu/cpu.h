@@ -10,7 +10,7 @@
 #include "kernels/kernels.h"
 
 #define ORK_CPU_EXPERTS_MAX 512u /* as in llama.cpp */
-#define ORK_CPU_CONV_TAPS_MAX 16u
+#define ORK_CPU_CONV_TAPS_MAX ORK_SHORT_CONV_TAPS_MAX
 
 /* The largest shapes that the caller will use; scratch is sized once from them. */
 struct ork_cpu_limits {
@@ -19,7 +19,7 @@ struct ork_cpu_limits {
     uint32_t output_n;      /* widest output that is added to the residual stream */
     uint32_t hidden;        /* widest dense feed-forward layer, 0: none */
     uint32_t experts, experts_used, expert_hidden; /* 0: no experts */
-    uint32_t context;       /* positions that attention may look back on */
+    uint32_t heads, head_size; /* query heads of attention, 0: none */
 };
 
 struct ork_cpu_config {
@@ -91,7 +91,8 @@ struct ork_cpu_attention {
     bool rope_halves;             /* pairs are (i, i + pairs), else (2i, 2i + 1) */
     uint32_t heads, heads_kv, head_size;
     float scale;
-    void *keys, *values;          /* caches: [heads_kv][context][head_size] f16 or f32 */
+    void *keys;                   /* cache, f16 or f32: [heads_kv][ceil(context / 16)][head_size][16], see ORK_KEY_RUN */
+    void *values;                 /* cache, f16 or f32: [heads_kv][context][head_size] */
     bool keys_f32, values_f32;
     uint32_t context;             /* positions of the caches */
     uint32_t past;                /* position of row 0 */
@@ -99,14 +100,13 @@ struct ork_cpu_attention {
 void ork_cpu_attend(ork_cpu *cpu, const struct ork_cpu_attention *layer, uint32_t rows);
 
 /* Gated short convolution on the projected rows [B | C | X], each n wide:
- * u_t = B_t * X_t, y_t = C_t * sum over i of w[c][i] * u_{t - (taps-1) + i}. */
+ * u_t = B_t * X_t, y_t = C_t * sum over i of w[i][c] * u_{t - (taps-1) + i}. */
 struct ork_cpu_short_conv {
     const float *bcx;  /* [rows][bcx_stride] */
     uint64_t bcx_stride;
-    const float *w;    /* [n][taps] */
+    const float *w;    /* [taps][n] */
     uint32_t n, taps;
     float *state;      /* [taps - 1][n]: the last u before row 0; replaced by the last u of the rows */
-    float *u;          /* scratch: [(taps - 1) + rows][n] */
     float *y;          /* [rows][y_stride] */
     uint64_t y_stride;
 };

@@ -23,7 +23,8 @@ struct ork_cpu {
     float *hidden, *up;             /* [hidden_rows][hidden_k]: gate output, then the product; up output */
     struct ork_activation product;  /* of hidden rows */
     float *projected;               /* [hidden_rows][output_n]: results before they are added to the stream */
-    float *scores;                  /* [pool threads][context] */
+    float *attend_scratch;          /* [pool threads][ork_cpu_attend_scratch] */
+    float *attend_parts;            /* [parts][heads][ORK_ATTEND_STATE(head_size)] of a single row */
     float *row;                     /* [pool threads][input_k] */
     float *router;                  /* [rows][experts] */
     float *biased;                  /* [pool threads][experts] */
@@ -71,6 +72,9 @@ bool ork_cpu_wants_codes(const ork_cpu *cpu, const struct ork_matrix *w);
 /* This thread's rows: rms_norm into cpu->normed (or no norm: x itself is described) and quantize. */
 void ork_cpu_prepare_rows(ork_cpu *cpu, const float *x, uint64_t x_stride, const float *norm, float eps, bool codes,
                           uint32_t thread, uint32_t threads);
+/* Floats of attention's scratch: a thread's own, and what all threads share. */
+uint64_t ork_cpu_attend_scratch(const struct ork_cpu_limits *limits);
+uint64_t ork_cpu_attend_parts(const struct ork_cpu_limits *limits);
 /* This thread's part of the rows of cpu->product. */
 void ork_cpu_quantize_product(struct ork_cpu *cpu, uint32_t thread, uint32_t threads);
 

@@ -31,6 +31,21 @@ V16_INLINE void v16_store(float *p, v16 a)
         vst1q_f32(p + 4 * i, a.q[i]);
 }
 
+V16_INLINE void v16_load_pairs(v16 *even, v16 *odd, const float *p)
+{
+    for (int i = 0; i < 4; i++) {
+        float32x4x2_t pairs = vld2q_f32(p + 8 * i);
+        even->q[i] = pairs.val[0];
+        odd->q[i] = pairs.val[1];
+    }
+}
+
+V16_INLINE void v16_store_pairs(float *p, v16 even, v16 odd)
+{
+    for (int i = 0; i < 4; i++)
+        vst2q_f32(p + 8 * i, (float32x4x2_t){{even.q[i], odd.q[i]}});
+}
+
 V16_INLINE v16 v16_add(v16 a, v16 b)
 {
     V16_EACH(vaddq_f32(a.q[i], b.q[i]));

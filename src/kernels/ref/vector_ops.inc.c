@@ -173,10 +173,16 @@ static void ORK_KERNEL(quantize)(struct ork_activation *x, uint32_t row)
     }
 }
 
-static void ORK_KERNEL(rope_adjacent)(float *restrict x, const float *restrict cosine, const float *restrict sine,
-                                      uint32_t pairs)
+static void ORK_KERNEL(rope_adjacent)(float *x, const float *cosine, const float *sine, uint32_t pairs)
 {
-    for (uint32_t i = 0; i < pairs; i++) {
+    uint32_t i = 0;
+    for (; i + 16 <= pairs; i += 16) {
+        v16 a, b, c = v16_load(cosine + i), s = v16_load(sine + i);
+        v16_load_pairs(&a, &b, x + 2 * i);
+        v16_store_pairs(x + 2 * i, v16_subtract(v16_multiply(a, c), v16_multiply(b, s)),
+                        v16_add(v16_multiply(a, s), v16_multiply(b, c)));
+    }
+    for (; i < pairs; i++) {
         float a = x[2 * i], b = x[2 * i + 1];
         x[2 * i] = a * cosine[i] - b * sine[i];
         x[2 * i + 1] = a * sine[i] + b * cosine[i];
@@ -198,69 +204,6 @@ static void ORK_KERNEL(rope_halves)(float *x, const float *cosine, const float *
     }
 }
 
-/* One row of keys at a time for every element type; four rows together hide the latency of the additions. */
-#define SCORES(name, type, load, load_partial)                                                                         \
-    static void ORK_KERNEL(name)(float *scores, const float *q, const type *keys, uint64_t stride, uint32_t rows,      \
-                                 uint32_t n)                                                                           \
-    {                                                                                                                  \
-        for (uint32_t t = 0; t < rows; t += 4) {                                                                       \
-            uint32_t count = rows - t < 4 ? rows - t : 4;                                                              \
-            const type *key[4];                                                                                        \
-            v16 lanes[4];                                                                                              \
-            for (uint32_t j = 0; j < 4; j++) {                                                                         \
-                key[j] = keys + (uint64_t)(t + (j < count ? j : 0)) * stride;                                          \
-                lanes[j] = v16_zero();                                                                                 \
-            }                                                                                                          \
-            uint32_t i = 0;                                                                                            \
-            for (; i + 16 <= n; i += 16) {                                                                             \
-                v16 input = v16_load(q + i);                                                                           \
-                for (uint32_t j = 0; j < 4; j++)                                                                       \
-                    lanes[j] = v16_fma(load(key[j] + i), input, lanes[j]);                                             \
-            }                                                                                                          \
-            if (i < n) {                                                                                               \
-                v16 input = v16_load_partial(q + i, n - i);                                                            \
-                for (uint32_t j = 0; j < 4; j++)                                                                       \
-                    lanes[j] = v16_fma(load_partial(key[j] + i, n - i), input, lanes[j]);                              \
-            }                                                                                                          \
-            for (uint32_t j = 0; j < count; j++)                                                                       \
-                scores[t + j] = v16_sum(lanes[j]);                                                                     \
-        }                                                                                                              \
-    }
-SCORES(scores_f16, uint16_t, v16_load_f16, v16_load_f16_partial)
-SCORES(scores_f32, float, v16_load, v16_load_partial)
-
-/* Two groups of 16 outputs at a time, each over all rows, so that sums stay in registers. */
-#define WEIGHTED_SUM(name, type, load, load_partial)                                                                   \
-    static void ORK_KERNEL(name)(float *y, const float *p, const type *values, uint64_t stride, uint32_t rows,         \
-                                 uint32_t n)                                                                           \
-    {                                                                                                                  \
-        uint32_t i = 0;                                                                                                \
-        for (; i + 32 <= n; i += 32) {                                                                                 \
-            v16 sum[2] = {v16_zero(), v16_zero()};                                                                     \
-            for (uint32_t t = 0; t < rows; t++) {                                                                      \
-                const type *value = values + t * stride + i;                                                           \
-                sum[0] = v16_fma(v16_set1(p[t]), load(value), sum[0]);                                                 \
-                sum[1] = v16_fma(v16_set1(p[t]), load(value + 16), sum[1]);                                            \
-            }                                                                                                          \
-            v16_store(y + i, sum[0]);                                                                                  \
-            v16_store(y + i + 16, sum[1]);                                                                             \
-        }                                                                                                              \
-        for (; i < n; i += 16) {                                                                                       \
-            uint32_t left = n - i < 16 ? n - i : 16;                                                                   \
-            v16 sum = v16_zero();                                                                                      \
-            for (uint32_t t = 0; t < rows; t++) {                                                                      \
-                const type *value = values + t * stride + i;                                                           \
-                sum = v16_fma(v16_set1(p[t]), left == 16 ? load(value) : load_partial(value, left), sum);              \
-            }                                                                                                          \
-            if (left == 16)                                                                                            \
-                v16_store(y + i, sum);                                                                                 \
-            else                                                                                                       \
-                v16_store_partial(y + i, sum, left);                                                                   \
-        }                                                                                                              \
-    }
-WEIGHTED_SUM(weighted_sum_f16, uint16_t, v16_load_f16, v16_load_f16_partial)
-WEIGHTED_SUM(weighted_sum_f32, float, v16_load, v16_load_partial)
-
 static void ORK_KERNEL(f32_to_f16)(uint16_t *y, const float *x, uint32_t n)
 {
     uint32_t i = 0;
@@ -273,27 +216,67 @@ static void ORK_KERNEL(f32_to_f16)(uint16_t *y, const float *x, uint32_t n)
     }
 }
 
-static void ORK_KERNEL(short_conv)(float *y, const float *w, const float *const *u, uint32_t taps, uint32_t n)
+/* Channels whose last `taps` products are kept side by side: small enough for the nearest cache, long enough for streams
+ * that the hardware follows. */
+#define CONV_STRIP 256u
+
+/* One token: u into the newest row of the ring, result into y. n: multiple of 16 but for the last vector. */
+V16_INLINE void ORK_KERNEL(short_conv_row)(const struct ork_short_conv *a, uint32_t row, uint32_t begin, uint32_t n,
+                                           float *const *u, const uint32_t taps)
 {
-    for (uint32_t c = 0; c < n; c += 16) {
-        uint32_t left = n - c < 16 ? n - c : 16;
+    const float *b = a->b + row * a->stride + begin, *c = a->c + row * a->stride + begin;
+    const float *x = a->x + row * a->stride + begin, *w = a->w + begin;
+    float *y = a->y + row * a->y_stride + begin;
+    for (uint32_t at = 0; at < n; at += 16) {
+        const bool whole = n - at >= 16;
+        const uint32_t left = n - at;
         v16 sum = v16_zero();
-        for (uint32_t i = 0; i < taps; i++) {
-            float weights[16] = {0};
-            for (uint32_t j = 0; j < left; j++)
-                weights[j] = w[(uint64_t)(c + j) * taps + i];
-            v16 input = left == 16 ? v16_load(u[i] + c) : v16_load_partial(u[i] + c, left);
-            sum = v16_fma(v16_load(weights), input, sum);
+        for (uint32_t i = 0; i + 1 < taps; i++) {
+            const float *weights = w + i * a->w_stride + at;
+            sum = v16_fma(whole ? v16_load(weights) : v16_load_partial(weights, left), v16_load(u[i] + at), sum);
         }
-        if (left == 16)
-            v16_store(y + c, sum);
-        else
-            v16_store_partial(y + c, sum, left);
+        const float *weights = w + (taps - 1) * a->w_stride + at;
+        if (whole) {
+            v16 product = v16_multiply(v16_load(b + at), v16_load(x + at));
+            v16_store(u[taps - 1] + at, product);
+            sum = v16_fma(v16_load(weights), product, sum);
+            v16_store(y + at, v16_multiply(sum, v16_load(c + at)));
+        } else {
+            v16 product = v16_multiply(v16_load_partial(b + at, left), v16_load_partial(x + at, left));
+            v16_store(u[taps - 1] + at, product);
+            sum = v16_fma(v16_load_partial(weights, left), product, sum);
+            v16_store_partial(y + at, v16_multiply(sum, v16_load_partial(c + at, left)), left);
+        }
     }
 }
 
-#undef SCORES
-#undef WEIGHTED_SUM
+static void ORK_KERNEL(short_conv)(const struct ork_short_conv *a)
+{
+    float ring[ORK_SHORT_CONV_TAPS_MAX][CONV_STRIP] = {{0}};
+    for (uint32_t begin = 0; begin < a->n; begin += CONV_STRIP) {
+        const uint32_t n = a->n - begin < CONV_STRIP ? a->n - begin : CONV_STRIP, past = a->taps - 1;
+        float *u[ORK_SHORT_CONV_TAPS_MAX];
+        for (uint32_t i = 0; i < a->taps; i++)
+            u[i] = ring[i];
+        for (uint32_t i = 0; i < past; i++)
+            memcpy(u[i], a->state + i * a->state_stride + begin, n * sizeof(float));
+        for (uint32_t row = 0; row < a->rows; row++) {
+            if (a->taps == 3)
+                ORK_KERNEL(short_conv_row)(a, row, begin, n, u, 3);
+            else
+                ORK_KERNEL(short_conv_row)(a, row, begin, n, u, a->taps);
+            float *oldest = u[0];
+            for (uint32_t i = 0; i < past; i++)
+                u[i] = u[i + 1];
+            u[past] = oldest;
+        }
+        for (uint32_t i = 0; i < past; i++)
+            memcpy(a->state + i * a->state_stride + begin, u[i], n * sizeof(float));
+    }
+}
+#undef CONV_STRIP
+
+#include "kernels/ref/attention.inc.c"
 
 #define ORK_VECTOR_TABLE(isa_number, isa_name)                                                                         \
     {                                                                                                                  \
@@ -301,7 +284,7 @@ static void ORK_KERNEL(short_conv)(float *y, const float *w, const float *const 
         .multiply = ORK_KERNEL(multiply), .axpy = ORK_KERNEL(axpy), .silu_multiply = ORK_KERNEL(silu_multiply),        \
         .sigmoid = ORK_KERNEL(sigmoid), .softmax = ORK_KERNEL(softmax), .quantize = ORK_KERNEL(quantize),              \
         .rope_adjacent = ORK_KERNEL(rope_adjacent), .rope_halves = ORK_KERNEL(rope_halves),                            \
-        .scores_f16 = ORK_KERNEL(scores_f16), .scores_f32 = ORK_KERNEL(scores_f32),                                    \
-        .weighted_sum_f16 = ORK_KERNEL(weighted_sum_f16), .weighted_sum_f32 = ORK_KERNEL(weighted_sum_f32),            \
+        .attend = ORK_KERNEL(attend), .attend_merge = ORK_KERNEL(attend_merge),                                        \
+        .attend_finish = ORK_KERNEL(attend_finish),                                                                    \
         .f32_to_f16 = ORK_KERNEL(f32_to_f16), .short_conv = ORK_KERNEL(short_conv)                                     \
     }

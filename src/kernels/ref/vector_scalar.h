@@ -33,6 +33,22 @@ V16_INLINE void v16_store(float *p, v16 a)
         p[i] = a.lane[i];
 }
 
+V16_INLINE void v16_load_pairs(v16 *even, v16 *odd, const float *p)
+{
+    for (int i = 0; i < 16; i++) {
+        even->lane[i] = p[2 * i];
+        odd->lane[i] = p[2 * i + 1];
+    }
+}
+
+V16_INLINE void v16_store_pairs(float *p, v16 even, v16 odd)
+{
+    for (int i = 0; i < 16; i++) {
+        p[2 * i] = even.lane[i];
+        p[2 * i + 1] = odd.lane[i];
+    }
+}
+
 V16_INLINE v16 v16_add(v16 a, v16 b)
 {
     V16_EACH(a.lane[i] + b.lane[i]);

@@ -26,6 +26,34 @@ V16_INLINE void v16_store(float *p, v16 a)
     _mm256_storeu_ps(p + 8, a.high);
 }
 
+V16_INLINE void v16_pairs_avx2(__m256 *even, __m256 *odd, const float *p)
+{
+    /* Within 128-bit lanes: p0 p2 p8 p10 | p4 p6 p12 p14, then 64-bit halves in order. */
+    __m256 low = _mm256_loadu_ps(p), high = _mm256_loadu_ps(p + 8);
+    __m256d e = _mm256_castps_pd(_mm256_shuffle_ps(low, high, 0x88)), o = _mm256_castps_pd(_mm256_shuffle_ps(low, high, 0xDD));
+    *even = _mm256_castpd_ps(_mm256_permute4x64_pd(e, 0xD8));
+    *odd = _mm256_castpd_ps(_mm256_permute4x64_pd(o, 0xD8));
+}
+
+V16_INLINE void v16_load_pairs(v16 *even, v16 *odd, const float *p)
+{
+    v16_pairs_avx2(&even->low, &odd->low, p);
+    v16_pairs_avx2(&even->high, &odd->high, p + 16);
+}
+
+V16_INLINE void v16_store_half_pairs_avx2(float *p, __m256 even, __m256 odd)
+{
+    __m256 low = _mm256_unpacklo_ps(even, odd), high = _mm256_unpackhi_ps(even, odd);
+    _mm256_storeu_ps(p, _mm256_permute2f128_ps(low, high, 0x20));
+    _mm256_storeu_ps(p + 8, _mm256_permute2f128_ps(low, high, 0x31));
+}
+
+V16_INLINE void v16_store_pairs(float *p, v16 even, v16 odd)
+{
+    v16_store_half_pairs_avx2(p, even.low, odd.low);
+    v16_store_half_pairs_avx2(p + 16, even.high, odd.high);
+}
+
 V16_INLINE v16 v16_add(v16 a, v16 b)
 {
     return (v16){_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};

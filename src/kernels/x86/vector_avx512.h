@@ -32,6 +32,22 @@ V16_INLINE void v16_store_partial(float *p, v16 a, uint32_t count)
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << count) - 1u), a);
 }
 
+/* Lane i of *even and *odd: p[2 i] and p[2 i + 1]. */
+V16_INLINE void v16_load_pairs(v16 *even, v16 *odd, const float *p)
+{
+    const __m512i index = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    __m512 low = _mm512_loadu_ps(p), high = _mm512_loadu_ps(p + 16);
+    *even = _mm512_permutex2var_ps(low, index, high);
+    *odd = _mm512_permutex2var_ps(low, _mm512_add_epi32(index, _mm512_set1_epi32(1)), high);
+}
+
+V16_INLINE void v16_store_pairs(float *p, v16 even, v16 odd)
+{
+    const __m512i index = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    _mm512_storeu_ps(p, _mm512_permutex2var_ps(even, index, odd));
+    _mm512_storeu_ps(p + 16, _mm512_permutex2var_ps(even, _mm512_add_epi32(index, _mm512_set1_epi32(8)), odd));
+}
+
 V16_INLINE v16 v16_add(v16 a, v16 b)
 {
     return _mm512_add_ps(a, b);
@@ -106,11 +122,8 @@ V16_INLINE void v16_store_i8(int8_t *p, v16 a)
 /* a * 2^n for n in -252..254, given as n + V16_ROUND_MAGIC, in two steps so that the result may be subnormal. */
 V16_INLINE v16 v16_scale_by_power(v16 a, v16 shifted)
 {
-    const __m512i bias = _mm512_set1_epi32(127);
-    __m512i n = _mm512_sub_epi32(_mm512_castps_si512(shifted), _mm512_set1_epi32(0x4B400000));
-    __m512i half = _mm512_srai_epi32(n, 1), rest = _mm512_sub_epi32(n, half);
-    a = _mm512_mul_ps(a, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(half, bias), 23)));
-    return _mm512_mul_ps(a, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(rest, bias), 23)));
+    /* One instruction that rounds once, as the two steps of other instruction sets do. */
+    return _mm512_scalef_ps(a, _mm512_sub_ps(shifted, _mm512_set1_ps(0x1.8p23f)));
 }
 
 /* The lane tree of the numerics contract. */
