@@ -18,11 +18,12 @@ struct ork_probe_kernels {
     enum ork_isa isa;
     /* Reads all streams, one 64-byte line of each in turn. The result depends on every byte. */
     uint64_t (*read)(const struct ork_probe_streams *streams);
-    /* Products of int8 by the instruction that matmuls use, added into independent sums in registers. */
+    /* Products 3 * 2 of int8 by the instruction that matmuls use, added into independent int32 sums in registers. Returns
+     * their total modulo 2^32. */
     const char *dot_name; /* "vpdpbusd zmm" */
     uint32_t dot_products; /* multiply-adds a round */
-    uint64_t (*dot)(uint64_t rounds);
-    /* The same with floats. */
+    uint32_t (*dot)(uint64_t rounds);
+    /* The same with float products 0.5 * 0.5. */
     const char *multiply_add_name; /* "vfmadd231ps zmm" */
     uint32_t multiply_adds;        /* a round */
     float (*multiply_add)(uint64_t rounds);

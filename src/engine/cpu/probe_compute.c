@@ -25,7 +25,7 @@ struct peak_region {
     const struct ork_probe_kernels *loops;
     enum peak_kind kind;
     uint64_t rounds;
-    uint64_t dots[ORK_POOL_THREADS_MAX];
+    uint32_t dots[ORK_POOL_THREADS_MAX];
     float sums[ORK_POOL_THREADS_MAX];
 };
 

@@ -10,7 +10,7 @@ enum { CHAINS = 12 };
 /* As ORK_KEEP_IN_REGISTER, for Arm's registers. */
 #define KEEP(vector) __asm__("" : "+w"(vector))
 
-static uint64_t probe_dot(uint64_t rounds)
+static uint32_t probe_dot(uint64_t rounds)
 {
     int32x4_t sums[CHAINS];
     int8x16_t x = vdupq_n_s8(3);

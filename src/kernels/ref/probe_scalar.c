@@ -2,26 +2,24 @@
 #define PROBE_VECTOR_BYTES 16
 #include "kernels/probe_read.inc.c"
 
-#include <stddef.h>
+#include <string.h>
 
 enum { DOT_BYTES = 256, CHAINS = 16 };
 
-static uint64_t probe_dot(uint64_t rounds)
+static uint32_t probe_dot(uint64_t rounds)
 {
     int8_t a[DOT_BYTES], b[DOT_BYTES];
-    int32_t sum = 0;
-    for (size_t i = 0; i < DOT_BYTES; i++) {
-        a[i] = (int8_t)(i % 7);
-        b[i] = (int8_t)(i % 5);
-    }
+    uint32_t sum = 0;
+    memset(a, 3, sizeof a);
+    memset(b, 2, sizeof b);
     for (uint64_t round = 0; round < rounds; round++) {
         int32_t products = 0;
-        __asm__ volatile("" : : "r"(a), "r"(b) : "memory");
+        __asm__ volatile("" : : "r"(a), "r"(b) : "memory"); /* they might have changed */
         for (size_t i = 0; i < DOT_BYTES; i++)
             products += a[i] * b[i];
-        sum ^= products;
+        sum += (uint32_t)products;
     }
-    return (uint32_t)sum;
+    return sum;
 }
 
 static float probe_multiply_add(uint64_t rounds)
@@ -30,7 +28,7 @@ static float probe_multiply_add(uint64_t rounds)
     for (uint64_t round = 0; round < rounds; round++) {
         __asm__ volatile("" : "+m"(x));
         for (size_t i = 0; i < CHAINS; i++)
-            sums[i] = sums[i] * x + x;
+            sums[i] += x * x;
     }
     for (size_t i = 0; i < CHAINS; i++)
         total += sums[i];

@@ -6,8 +6,17 @@
 
 enum { DOT_CHAINS = 8, FLOAT_CHAINS = 12 };
 
+static inline uint32_t sum_lanes(__m256i sums)
+{
+    uint32_t lanes[8], total = 0;
+    _mm256_storeu_si256((__m256i *)lanes, sums);
+    for (int i = 0; i < 8; i++)
+        total += lanes[i];
+    return total;
+}
+
 /* The products of each chain are made anew, or the compiler would make them once for all. */
-static uint64_t probe_dot(uint64_t rounds)
+static uint32_t probe_dot(uint64_t rounds)
 {
     __m256i sums[DOT_CHAINS], x = _mm256_set1_epi8(3);
     const __m256i y = _mm256_set1_epi8(2), ones = _mm256_set1_epi16(1);
@@ -25,7 +34,7 @@ static uint64_t probe_dot(uint64_t rounds)
 #pragma GCC unroll 8
     for (int i = 1; i < DOT_CHAINS; i++)
         sums[0] = _mm256_add_epi32(sums[0], sums[i]);
-    return (uint32_t)_mm256_extract_epi32(sums[0], 0);
+    return sum_lanes(sums[0]);
 }
 
 static float probe_multiply_add(uint64_t rounds)
@@ -45,7 +54,11 @@ static float probe_multiply_add(uint64_t rounds)
 #pragma GCC unroll 12
     for (int i = 1; i < FLOAT_CHAINS; i++)
         sums[0] = _mm256_add_ps(sums[0], sums[i]);
-    return _mm256_cvtss_f32(sums[0]);
+    float lanes[8], total = 0;
+    _mm256_storeu_ps(lanes, sums[0]);
+    for (int i = 0; i < 8; i++)
+        total += lanes[i];
+    return total;
 }
 
 const struct ork_probe_kernels ork_probe_kernels_avx2 = {

@@ -6,7 +6,7 @@
 
 enum { CHAINS = 12 };
 
-static uint64_t probe_dot(uint64_t rounds)
+static uint32_t probe_dot(uint64_t rounds)
 {
     __m512i sums[CHAINS];
     const __m512i x = _mm512_set1_epi8(3), y = _mm512_set1_epi8(2);
@@ -43,7 +43,7 @@ static float probe_multiply_add(uint64_t rounds)
 #pragma GCC unroll 12
     for (int i = 1; i < CHAINS; i++)
         sums[0] = _mm512_add_ps(sums[0], sums[i]);
-    return _mm512_cvtss_f32(sums[0]);
+    return _mm512_reduce_add_ps(sums[0]);
 }
 
 const struct ork_probe_kernels ork_probe_kernels_avx512 = {
