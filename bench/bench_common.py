@@ -1,10 +1,11 @@
-"""What the measuring scripts share: running a program for its JSON, the bandwidth probe, facts of the machine, and
-replacing a marked block of a document.
+"""What the measuring scripts share: running a program for its JSON, the probes, what a model file costs for a token, facts of
+the machine, and replacing a marked block of a document.
 
 Must not know: what is measured.
 """
 
 import json
+import math
 import os
 import platform
 import re
@@ -19,26 +20,61 @@ class BenchError(Exception):
     """A failure whose text is a complete message for the user."""
 
 
-def run_json(command, seconds_max, environment=None):
+def cause(errors):
+    """The line of an error output that says most: one that names an error, else the last."""
+    lines = [line for line in errors.strip().splitlines() if line.strip()] or ["no message"]
+    return next((line for line in lines if re.search(r"assert|error|fail|abort", line, re.I)), lines[-1]).strip()
+
+
+def run_json(command, seconds_max):
     """Standard output of a command, parsed."""
     words = [str(word) for word in command]
     try:
         run = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds_max,
-                             env={**os.environ, **(environment or {})}, check=False)
+                             env={**os.environ, "GGML_NO_BACKTRACE": "1"}, check=False)
     except subprocess.TimeoutExpired:
         raise BenchError(f"took more than {seconds_max} s: {' '.join(words)}") from None
     if run.returncode != 0:
-        detail = (run.stderr.strip().splitlines() or ["no message"])[-1]
-        raise BenchError(f"ended with {run.returncode}: {' '.join(words)}: {detail}")
+        raise BenchError(f"ended with {run.returncode}: {' '.join(words)}: {cause(run.stderr)}")
+    # ik_llama.cpp's programs print other lines before their JSON.
+    start = re.search(r"^[\[{]", run.stdout, re.M)
     try:
-        return json.loads(run.stdout)
+        return json.loads(run.stdout[start.start():] if start else run.stdout)
     except json.JSONDecodeError as error:
         raise BenchError(f"printed no JSON ({error}): {' '.join(words)}") from None
 
 
-def probe_gb_per_s(program, threads, megabytes=1024, repetitions=5):
-    """Best read rate of a short run: what the memory could give at this moment."""
-    return run_json([program, "-t", threads, "-s", megabytes, "-r", repetitions], 120)["best_gb_per_s"]
+class Probes:
+    """What the machine gives at this moment, by short runs of the probe: the yardstick beside every speed that is reported."""
+
+    def __init__(self, ork):
+        self.ork = ork
+        self.program = ROOT / "build/bench/probe_bandwidth"
+
+    def read(self, threads):
+        """Best rate of plain reads in GB/s."""
+        return run_json([self.program, "-t", threads, "-s", 1024, "-r", 5], 120)["best_gb_per_s"]
+
+    def dots(self, threads):
+        """10^9 int8 multiply-accumulates a second in the registers, None where it is unknown."""
+        return None
+
+
+def info(ork, path):
+    """What `ork info` says about an orkpack or a GGUF, with its tensors."""
+    return run_json([ork, "info", "--json", "--tensors", path], 120)
+
+
+def macs_per_token(facts):
+    """Multiply-accumulates of the layers' matrices for one token: without embedding, output head, convolutions and the
+    attention over earlier tokens, which a prompt test of 512 tokens hardly sees."""
+    total = 0
+    for tensor in facts["tensors"]:
+        name, count = tensor["name"], math.prod(tensor["shape"])
+        if not name.startswith("blk.") or len([size for size in tensor["shape"] if size > 1]) < 2 or ".conv." in name:
+            continue
+        total += count * facts["experts_used"] // facts["experts"] if "_exps." in name else count
+    return total
 
 
 def ork_cache():

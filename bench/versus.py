@@ -1,222 +1,267 @@
 #!/usr/bin/env python3
-"""Measures ork and llama.cpp side by side: interleaved, in rounds, each run between two bandwidth probes.
+"""Measures ork, llama.cpp and ik_llama.cpp side by side: interleaved, in rounds, each run between two probes of the machine.
 
-Owns: the plan of a comparison and its tables. Must not know: how either engine works.
+Owns: the plan of a comparison and its rounds. Must not know: how an engine works (versus_engines.py), which files there are
+(versus_models.py), how figures are shown (versus_report.py, versus_plot.py).
 
-A shared machine's memory changes its speed within minutes, so one engine's figure from now and the other's from
-then mean nothing. In every round each engine runs once for each model and thread count, one after the other; the table has medians
-over rounds and the median of the rounds' ratios. The peer is taken at its best: with its weights mapped and copied,
-whichever is faster for that model, thread count and test.
+A shared machine's memory changes its speed within minutes, so one engine's figure from now and the other's from then mean nothing.
+In every round each engine runs once for each model and thread count, one after the other. Rounds go on until their number or the
+time is reached; the first one is always whole.
 """
 
 import argparse
-import dataclasses
 import json
+import os
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import bench_common as common
+import versus_choice as choice
+import versus_engines as engines
+import versus_models as models
+import versus_plot as plot
+import versus_report as report
 
-TIERS = ("i8", "nf4")
-PEER_LOADS = ("map", "copy")
-SECONDS_MAX = 1800
-
-
-@dataclasses.dataclass
-class Engine:
-    """One way to run one model: an ork pack of a tier, or the peer in a load mode."""
-    name: str      # "ork i8", "llama.cpp"
-    variant: str   # tier or load mode
-    path: Path
+# Tokens and repetitions of a run: large models take long enough to be steady in one.
+LARGE, SMALL = (512, 64, 1), (512, 128, 3)
+QUICK = ("smollm2-135m", "smollm2-135m-8bit", "demo")
 
 
-@dataclasses.dataclass
-class Sample:
-    model: str
-    engine: str
-    variant: str
-    threads: int
-    round: int
-    test: str
-    tokens_per_second: float
-    probe_before: float
-    probe_after: float
+def say(text):
+    print(f"versus: {text}", file=sys.stderr, flush=True)
 
 
-def default_models():
-    cache = common.ork_cache() / "models"
-    candidates = [cache / "SmolLM2-135M-Instruct.gguf", cache / "LFM2-350M.gguf", common.ROOT / "models/demo-lfm2moe.gguf"]
-    for path in candidates:
-        if not path.is_file():
-            print(f"versus: {path.name} is not there and is left out", file=sys.stderr)
-    return [path for path in candidates if path.is_file()]
+class Versus:
+    """One run of the comparison: what there is to run, and what came out."""
+
+    def __init__(self, options):
+        self.options = options
+        self.programs = {engines.ORK: options.ork}
+        self.missing = {}     # {(comparison, engine, threads): why}
+        for peer, folder in (("llama.cpp", options.llama), ("ik_llama.cpp", options.ik)):
+            if peer in options.peers and engines.usable(folder, "llama-bench"):
+                self.programs[peer] = folder
+        self.quantize = options.llama / "llama-quantize" if engines.usable(options.llama, "llama-quantize") else None
+        self.probes = common.Probes(options.ork)
+        self.plan = {}        # {(comparison, threads): [(variant, tests)]}
+        self.costs, self.trials, self.samples = {}, {}, []
+
+    def miss(self, comparison, engine, why, threads=None):
+        for count in [threads] if threads else self.options.threads:
+            self.missing[comparison.name, engine, count] = str(why)
+        say(f"{comparison.name}, {engine}: missing: {why}")
+
+    def cost(self, comparison, variant):
+        facts = common.info(self.options.ork, variant.file)
+        self.costs.setdefault(comparison.name, {})[variant.engine, variant.label()] = {
+            "bytes_per_token": facts["bytes_per_token"], "macs_per_token": common.macs_per_token(facts),
+            "size_bytes": facts["file_size_bytes"], "file": variant.file.name}
+
+    def packs(self, comparison):
+        """ork's variants, one a tier."""
+        found = []
+        for tier in self.options.tiers or comparison.tiers:
+            try:
+                pack = models.make_pack(self.options.ork, comparison, tier, self.quantize, self.options.repack)
+                found.append(engines.Variant(engines.ORK, pack, tier))
+                self.cost(comparison, found[-1])
+            except common.BenchError as error:
+                self.miss(comparison, f"{engines.ORK} {tier}", error)
+        return found
+
+    def files(self, comparison, peer):
+        """{file type: path} of what the peer may run; none when it is missing, which is noted."""
+        if peer in comparison.lacking:
+            if not comparison.stand_in:
+                self.miss(comparison, peer, comparison.lacking[peer])
+            return {}
+        if peer not in self.programs:
+            self.miss(comparison, peer, "there is no build of it (bench/versus.sh --make-peers)")
+            return {}
+        found = {}
+        for kind in comparison.plans[peer]:
+            try:
+                found[kind] = models.make_file(comparison, kind, self.quantize)
+            except common.BenchError as error:
+                say(f"{comparison.name}: left out: {error}")
+        if not found:
+            self.miss(comparison, peer, "none of its files could be made")
+        return found
+
+    def prepare(self, comparisons):
+        """Files and packs. Returns {(comparison, peer): files}."""
+        peer_files = {}
+        for comparison in comparisons:
+            for peer in self.options.peers:
+                peer_files[comparison.name, peer] = self.files(comparison, peer)
+            found = [(variant, ["pp", "tg"]) for variant in self.packs(comparison)]
+            for threads in self.options.threads:
+                self.plan[comparison, threads] = list(found)
+        return peer_files
+
+    def choose(self, comparisons, peer_files):
+        chooser = choice.Chooser(self.programs, self.options.choose)
+        for comparison in comparisons:
+            for peer in self.options.peers:
+                files = peer_files[comparison.name, peer]
+                for threads in self.options.threads if files else ():
+                    try:
+                        best, trials = chooser.choose(comparison, peer, threads, files)
+                    except common.BenchError as error:
+                        self.miss(comparison, peer, error, threads)
+                        continue
+                    self.trials[f"{comparison.name}, {peer}, {threads} threads"] = trials
+                    for variant in dict.fromkeys(best.values()):
+                        tests = [test for test, chosen in best.items() if chosen == variant]
+                        self.plan[comparison, threads].append((variant, tests))
+                        self.cost(comparison, variant)
+
+    def work(self, comparison, threads, tests):
+        prompt, generate, repetitions = LARGE if comparison.large else SMALL
+        return engines.Work(threads, (self.options.n_prompt or prompt) if "pp" in tests else 0,
+                            (self.options.n_gen or generate) if "tg" in tests else 0,
+                            self.options.repetitions or repetitions, self.options.timeout)
+
+    def run_unit(self, comparison, threads, number):
+        """Every engine once, between probes."""
+        before, dots = self.probes.read(threads), self.probes.dots(threads)
+        for variant, tests in self.plan[comparison, threads]:
+            try:
+                rates = engines.run(self.programs, variant, self.work(comparison, threads, tests))
+            except common.BenchError as error:
+                name = f"{engines.ORK} {variant.kind}" if variant.engine == engines.ORK else variant.engine
+                self.miss(comparison, name, f"{error} (round {number})", threads)
+                continue
+            after = self.probes.read(threads)
+            for test, found in rates.items():
+                self.samples.append({
+                    "comparison": comparison.name, "engine": variant.engine, "label": variant.label(), "threads": threads,
+                    "round": number, "test": test, "rate": statistics.median(found), "rates": found,
+                    "read_gb_per_s": (before + after) / 2, "dot_gmac_per_s": dots})
+            shown = ", ".join(f"{test} {statistics.median(found):.4g}" for test, found in rates.items())
+            say(f"round {number}/{self.options.rounds}, {comparison.name}, {threads} threads, {variant.engine} "
+                f"({variant.label()}): {shown} tokens/s; memory {before:.1f}, {after:.1f} GB/s")
+            before = after
+
+    def measure(self):
+        started, lasted = time.monotonic(), {}
+        for number in range(1, self.options.rounds + 1):
+            for unit in self.plan:
+                left = self.options.minutes * 60 - (time.monotonic() - started)
+                if number > 1 and lasted[unit] > left:
+                    continue
+                unit_started = time.monotonic()
+                self.run_unit(*unit, number)
+                lasted[unit] = time.monotonic() - unit_started
+        return (time.monotonic() - started) / 60
 
 
-def pack_of(options, gguf, tier):
-    """The model's pack in a tier, made again when the program is newer."""
-    folder = common.ork_cache() / "bench"
-    folder.mkdir(parents=True, exist_ok=True)
-    pack = folder / f"{gguf.stem}.{tier}.orkpack"
-    newest = max(gguf.stat().st_mtime, options.ork.resolve().stat().st_mtime)
-    if not pack.is_file() or pack.stat().st_mtime < newest:
-        command = [options.ork, "pack", "--force", "--default-tier", tier, gguf, pack]
-        subprocess.run([str(word) for word in command], check=True, stdin=subprocess.DEVNULL, timeout=SECONDS_MAX)
-    return pack
-
-
-def engines_for(options, gguf):
-    engines = [Engine(f"ork {tier}", tier, pack_of(options, gguf, tier)) for tier in options.tiers]
-    return engines + [Engine("llama.cpp", load, gguf) for load in PEER_LOADS]
-
-
-def run_engine(options, engine, threads):
-    """{test: median tokens per second of the repetitions}."""
-    size = ["-p", options.n_prompt, "-n", options.n_gen, "-r", options.repetitions, "-t", threads]
-    if engine.name == "llama.cpp":
-        script = common.ROOT / "tools/peer_bench.py"
-        data = common.run_json([options.peer_python, "-B", script, "-m", engine.path, "--load", engine.variant, *size],
-                               SECONDS_MAX)
-        return {result["test"]: result["median_ts"] for result in data["results"]}
-    rows = common.run_json([options.ork, "bench", "-m", engine.path, "--load", "copy", "-o", "json", *size], SECONDS_MAX)
-    return {(f"pp{row['n_prompt']}" if row["n_prompt"] else f"tg{row['n_gen']}"): statistics.median(row["samples_ts"])
-            for row in rows}
-
-
-def measure(options, models):
-    samples = []
-    plan = [(gguf, engine) for gguf in models for engine in engines_for(options, gguf)]
-    for round_number in range(1, options.rounds + 1):
-        for threads in options.threads:
-            before = common.probe_gb_per_s(options.probe, threads)
-            for gguf, engine in plan:
-                rates = run_engine(options, engine, threads)
-                after = common.probe_gb_per_s(options.probe, threads)
-                for test, rate in rates.items():
-                    samples.append(Sample(gguf.stem, engine.name, engine.variant, threads, round_number, test, rate, before, after))
-                shown = ", ".join(f"{test} {rate:.1f}" for test, rate in rates.items())
-                print(f"versus: round {round_number}/{options.rounds}, {threads} threads, {gguf.stem}, {engine.name} "
-                      f"({engine.variant}): {shown} tokens/s; probe {before:.1f}, {after:.1f} GB/s", file=sys.stderr)
-                before = after
-    return samples
-
-
-def medians(samples):
-    """{(model, threads, test, engine, variant): [rate of each round]}"""
-    groups = {}
-    for sample in samples:
-        key = sample.model, sample.threads, sample.test, sample.engine, sample.variant
-        groups.setdefault(key, {})[sample.round] = sample.tokens_per_second
-    return groups
-
-
-def rows_of(samples):
-    """One row an ork engine, model, thread count and test, with the peer's better load mode beside it."""
-    groups, rows = medians(samples), []
-    for (model, threads, test, engine, variant), ours in groups.items():
-        if engine == "llama.cpp":
-            continue
-        peers = {load: groups[model, threads, test, "llama.cpp", load] for load in PEER_LOADS}
-        load = max(peers, key=lambda name: statistics.median(peers[name].values()))
-        peer = peers[load]
-        ratios = [ours[number] / peer[number] for number in ours if number in peer]
-        probes = [probe for sample in samples
-                  if (sample.model, sample.threads, sample.test) == (model, threads, test)
-                  for probe in (sample.probe_before, sample.probe_after)]
-        rows.append({
-            "model": model, "threads": threads, "test": test, "engine": engine, "tier": variant,
-            "ork_tokens_per_second": statistics.median(ours.values()),
-            "peer_tokens_per_second": statistics.median(peer.values()), "peer_load": load,
-            "ratio": statistics.median(ratios), "ratio_lowest": min(ratios), "ratio_highest": max(ratios),
-            "probe_median_gb_per_s": statistics.median(probes), "probe_lowest_gb_per_s": min(probes),
-            "probe_highest_gb_per_s": max(probes)})
-    return rows
-
-
-def table(options, facts, sizes, rows):
-    command = "bench/versus.sh" + ("" if not options.given else " " + " ".join(options.given))
-    lines = [
-        f"Measured by `{command}`: {options.rounds} rounds, medians of {options.repetitions} repetitions in each; "
-        f"the ratio is the median of the rounds' ratios (lowest to highest round). llama.cpp {facts['peer']}, runs the GGUF "
-        "itself, mapped or copied, whichever was faster. The probe is what memory gave to plain reads with as many "
-        "threads, right before and after.", "",
-        common.machine_line(facts) + ".", "",
-        "| model | threads | test | ork tier | ork tokens/s | llama.cpp tokens/s | ork / llama.cpp | probe GB/s |",
-        "|---|---:|---|---|---:|---:|---:|---:|"]
-    for row in rows:
-        lines.append(
-            f"| {row['model']} | {row['threads']} | {row['test']} | {row['tier']} | {row['ork_tokens_per_second']:.1f} | "
-            f"{row['peer_tokens_per_second']:.1f} ({row['peer_load']}) | **{row['ratio']:.2f}** "
-            f"({row['ratio_lowest']:.2f} to {row['ratio_highest']:.2f}) | {row['probe_median_gb_per_s']:.0f} "
-            f"({row['probe_lowest_gb_per_s']:.0f} to {row['probe_highest_gb_per_s']:.0f}) |")
-    lines += ["", "Sizes: " + "; ".join(sizes) + "."]
-    return "\n".join(lines)
-
-
-def size_lines(options, models):
-    lines = []
-    for gguf in models:
-        packs = ", ".join(f"{tier} pack {pack_of(options, gguf, tier).stat().st_size / 1e6:.1f} MB" for tier in options.tiers)
-        lines.append(f"{gguf.stem}: GGUF {gguf.stat().st_size / 1e6:.1f} MB, {packs}")
-    return lines
+def choose_comparisons(options):
+    known = {comparison.name: comparison for comparison in models.known()}
+    files = [word for word in options.models if word.endswith(".gguf")]
+    names = [word for word in options.models if word not in files]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise common.BenchError(f"no such model: {', '.join(unknown)}; there are {', '.join(known)}")
+    absent = [name for name in files if not Path(name).is_file()]
+    if absent:
+        raise common.BenchError(f"no such file: {', '.join(absent)}")
+    if not options.models:
+        names = QUICK if options.quick else list(known)
+    return [known[name] for name in names] + [models.of_file(Path(name), ("nf4", "i8")) for name in files]
 
 
 def parse_options():
-    parser = argparse.ArgumentParser(prog="bench/versus.sh", description=__doc__.splitlines()[0],
-                                     epilog="bench/versus.sh --make-peer ... first makes the llama.cpp to compare with.")
+    folders = {"llama": "ORK_PEER_LIBRARY", "ik": "ORK_PEER_IK"}
+    parser = argparse.ArgumentParser(
+        prog="bench/versus.sh", description=__doc__.splitlines()[0],
+        epilog="models: " + ", ".join(comparison.name for comparison in models.known()) + ". "
+        "bench/versus.sh --make-peers ... first builds the peers.")
     parser.add_argument("--ork", type=Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--peer-python", type=Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--probe", type=Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("models", nargs="*", type=Path, help="GGUF files (default: the real models in ork's cache, the demo model)")
-    parser.add_argument("--tiers", nargs="+", default=list(TIERS), help="ork tiers (default: %(default)s)")
-    parser.add_argument("-t", "--threads", nargs="+", type=int, default=[1, 2], help="thread counts (default: 1 2)")
-    parser.add_argument("-p", "--n-prompt", type=int, default=512)
-    parser.add_argument("-n", "--n-gen", type=int, default=128)
-    parser.add_argument("-r", "--repetitions", type=int, default=3, help="in each round (default 3)")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("models", nargs="*", help="names (below) or GGUF files; default: all")
+    parser.add_argument("--tiers", nargs="+", help="of ork instead of each model's own: TIER or TIER:REGEX=TIER,...")
+    parser.add_argument("--peers", nargs="*", choices=report.PEERS, default=list(report.PEERS))
+    for name, variable in folders.items():
+        parser.add_argument(f"--{name}", type=Path, default=os.environ.get(variable) or None, metavar="FOLDER",
+                            help=f"with its llama-bench [{variable}]")
+    parser.add_argument("-t", "--threads", nargs="+", type=int, default=[2, 1], help="thread counts (default: 2 1)")
+    parser.add_argument("-p", "--n-prompt", type=int, help="prompt tokens (default: 512)")
+    parser.add_argument("-n", "--n-gen", type=int, help="generated tokens (default: 64 of large models, 128 of small ones)")
+    parser.add_argument("-r", "--repetitions", type=int, help="in each run (default: 1 of large models, 3 of small ones)")
+    parser.add_argument("--rounds", type=int, default=3, help="at most (default 3)")
+    parser.add_argument("--minutes", type=float, default=12, help="a round that would end later is not begun (default 12)")
+    parser.add_argument("--timeout", type=int, default=300, metavar="SECONDS", help="of one run of an engine (default 300)")
+    parser.add_argument("--quick", action="store_true", help=f"{', '.join(QUICK)} in one round")
+    parser.add_argument("--choose", action="store_true", help="find the peers' best modes again")
+    parser.add_argument("--repack", action="store_true", help="make ork's packs again")
+    parser.add_argument("--prepare", action="store_true", help="make files and packs, choose the peers' modes, measure nothing")
     parser.add_argument("--json", type=Path, default=common.ROOT / "build/bench/versus.json", help="where all samples go")
+    parser.add_argument("--svg", type=Path, help="where the plot goes (default: versus.svg beside --output, else beside --json)")
     parser.add_argument("--output", type=Path, help="Markdown file whose block `versus` is replaced; else the table is printed")
     options = parser.parse_args()
-    hidden = ("--ork", "--peer-python", "--probe")
-    words = sys.argv[1:]
+    options.rounds = 1 if options.quick else options.rounds
+    options.svg = options.svg or (options.output or options.json).with_name("versus.svg")
+    words, hidden = sys.argv[1:], ("--ork",)
     options.given = [word for i, word in enumerate(words) if word not in hidden and (i == 0 or words[i - 1] not in hidden)]
     return options
+
+
+def panels(rows, samples, threads):
+    result = []
+    for count in sorted(threads):
+        found = [sample["read_gb_per_s"] for sample in samples if sample["threads"] == count]
+        points = [(row.comparison, f"{row.engine} {row.label}" if row.engine == report.ORK else row.engine, row.cost, row.rate)
+                  for row in rows if row.test == "tg" and row.threads == count and not row.missing and not row.scaled]
+        result.append((count, statistics.median(found) if found else None, points))
+    return result
+
+
+def write_results(versus, comparisons, facts, minutes):
+    options = versus.options
+    rows = report.rows_of(versus.samples, versus.costs, versus.missing, comparisons, options.threads)
+    titles = {comparison.name: comparison.title for comparison in comparisons}
+    peers = engines.describe(versus.programs)
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps({
+        "machine": facts, "command": options.given, "minutes": minutes, "peers": peers,
+        "costs": {name: [{"engine": engine, "label": label, **cost} for (engine, label), cost in found.items()]
+                  for name, found in versus.costs.items()},
+        "missing": [{"comparison": name, "engine": engine, "threads": threads, "why": why}
+                    for (name, engine, threads), why in versus.missing.items()],
+        "trials": versus.trials, "rows": rows, "samples": versus.samples}, indent=1, default=vars) + "\n", encoding="utf-8")
+    picture = plot.draw(panels(rows, versus.samples, options.threads), common.machine_line(facts))
+    if picture:
+        options.svg.write_text(picture, encoding="utf-8")
+    settings = {"command": " ".join(["bench/versus.sh", *options.given]), "prompt": options.n_prompt or LARGE[0],
+                "threads": options.threads, "minutes": minutes}
+    link = os.path.relpath(options.svg, options.output.parent) if picture and options.output else ""
+    text = report.document(settings, common.machine_line(facts), peers, versus.samples, rows, titles, link)
+    if options.output:
+        common.replace_block(options.output, "versus", text)
+    else:
+        print(text)
+    return rows
 
 
 def main():
     options = parse_options()
     try:
-        models = options.models or default_models()
-        missing = [str(path) for path in models if not path.is_file()]
-        if missing or not models:
-            raise common.BenchError("no such model: " + ", ".join(missing) if missing else "no model is there")
+        comparisons = choose_comparisons(options)
         facts = common.machine()
-        started = time.monotonic()
-        sizes = size_lines(options, models)
-        samples = measure(options, models)
-        facts["peer"] = peer_name(options)
-        rows = rows_of(samples)
-    except (common.BenchError, OSError, subprocess.SubprocessError) as error:
+        versus = Versus(options)
+        versus.choose(comparisons, versus.prepare(comparisons))
+        if options.prepare:
+            return 0
+        minutes = versus.measure()
+        if not versus.samples:
+            raise common.BenchError("nothing could be measured")
+        write_results(versus, comparisons, facts, minutes)
+    except (common.BenchError, OSError) as error:
         print(f"versus: error: {error}", file=sys.stderr)
         return 1
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps({
-        "machine": facts, "command": options.given, "seconds": time.monotonic() - started, "sizes": sizes, "rows": rows,
-        "samples": [dataclasses.asdict(sample) for sample in samples]}, indent=1) + "\n", encoding="utf-8")
-    text = table(options, facts, sizes, rows)
-    if options.output:
-        common.replace_block(options.output, "versus", text)
-    else:
-        print(text)
     return 0
-
-
-def peer_name(options):
-    script = "import sys, json; sys.path.insert(0, 'tools'); import peer_llama; json.dump(peer_llama.describe(), sys.stdout)"
-    facts = common.run_json([options.peer_python, "-B", "-c", script], 120)
-    return f"{facts['version']}, {'native build' if facts['native_library'] else 'prebuilt library'}"
 
 
 if __name__ == "__main__":
