@@ -11,7 +11,7 @@
 
 #include "matmul_case.h"
 
-enum { ROUNDS = 7, TIER_COUNT = ORK_TIER_NF4 + 1, VECTOR_LENGTH = 2048, KEY_ROWS = 256, KEY_LENGTH = 64 };
+enum { ROUNDS = 7, TIER_COUNT = ORK_TIER_I6 + 1, VECTOR_LENGTH = 2048 };
 
 /* Time of this thread alone: what other processes take does not count. */
 static double now_seconds(void)
@@ -124,114 +124,193 @@ static void bench_matmul(struct harness *h, enum ork_tier tier, uint32_t m, uint
 
 /* ---- vector functions ---- */
 
+enum { HEAD_SIZE = 64, POSITIONS = 256, TILE_ROWS = 48, GROUP_ROWS = 4, CONV_ROWS = 8, CONV_CHANNELS = 256 };
+
 struct vector_memory {
-    float a[VECTOR_LENGTH * 4], b[VECTOR_LENGTH], y[VECTOR_LENGTH], keys[KEY_ROWS * KEY_LENGTH];
-    uint16_t halves[KEY_ROWS * KEY_LENGTH];
+    float a[VECTOR_LENGTH * 4], b[VECTOR_LENGTH], y[VECTOR_LENGTH];
+    uint16_t halves[VECTOR_LENGTH], keys[POSITIONS * HEAD_SIZE], values[POSITIONS * HEAD_SIZE];
     int8_t plain[VECTOR_LENGTH], split[VECTOR_LENGTH];
     float scales[VECTOR_LENGTH / 32];
     int32_t sums[VECTOR_LENGTH / 32];
+    float state[VECTOR_LENGTH], states[TILE_ROWS * ORK_ATTEND_STATE(HEAD_SIZE)], scratch[ORK_ATTEND_SCRATCH(HEAD_SIZE)];
 };
 
-static void call_vector(const struct ork_vector_kernels *v, int which, struct vector_memory *s)
+static void run_rms_norm(const struct ork_vector_kernels *v, struct vector_memory *s)
 {
-    const float *taps[3] = {s->a, s->b, s->a + 7};
+    v->rms_norm(s->y, s->a, s->b, VECTOR_LENGTH, 1e-5f);
+}
+
+/* Not a kernel: what the nearest cache gives to loads and stores. */
+static void run_copy(const struct ork_vector_kernels *v, struct vector_memory *s)
+{
+    (void)v;
+    memcpy(s->y, s->a, sizeof s->y);
+    __asm__ volatile("" ::: "memory");
+}
+
+static void run_add(const struct ork_vector_kernels *v, struct vector_memory *s)
+{
+    v->add(s->y, s->a, s->b, VECTOR_LENGTH);
+}
+
+static void run_multiply(const struct ork_vector_kernels *v, struct vector_memory *s)
+{
+    v->multiply(s->y, s->a, s->b, VECTOR_LENGTH);
+}
+
+static void run_axpy(const struct ork_vector_kernels *v, struct vector_memory *s)
+{
+    v->axpy(s->y, s->a, 1e-6f, VECTOR_LENGTH);
+}
+
+static void run_silu_multiply(const struct ork_vector_kernels *v, struct vector_memory *s)
+{
+    v->silu_multiply(s->y, s->a, s->b, VECTOR_LENGTH);
+}
+
+static void run_sigmoid(const struct ork_vector_kernels *v, struct vector_memory *s)
+{
+    v->sigmoid(s->y, s->a, VECTOR_LENGTH);
+}
+
+static void run_softmax(const struct ork_vector_kernels *v, struct vector_memory *s)
+{
+    v->softmax(s->y, VECTOR_LENGTH, 0.125f);
+}
+
+static void run_quantize(const struct ork_vector_kernels *v, struct vector_memory *s)
+{
     struct ork_activation x = {.rows = 1,
                                .k = VECTOR_LENGTH,
                                .k_padded = VECTOR_LENGTH,
-                               .block = 128,
-                               .blocks = VECTOR_LENGTH / 128,
+                               .block = 64,
+                               .blocks = VECTOR_LENGTH / 64,
                                .f32 = s->a,
                                .f32_stride = VECTOR_LENGTH,
                                .plain = s->plain,
                                .split = s->split,
                                .scales = s->scales,
                                .sums = s->sums};
-    switch (which) {
-    case 0:
-        v->rms_norm(s->y, s->a, s->b, VECTOR_LENGTH, 1e-5f);
-        break;
-    case 1:
-        v->add(s->y, s->a, s->b, VECTOR_LENGTH);
-        break;
-    case 2:
-        v->multiply(s->y, s->a, s->b, VECTOR_LENGTH);
-        break;
-    case 3:
-        v->axpy(s->y, s->a, 1e-6f, VECTOR_LENGTH);
-        break;
-    case 4:
-        v->silu_multiply(s->y, s->a, s->b, VECTOR_LENGTH);
-        break;
-    case 5:
-        v->sigmoid(s->y, s->a, VECTOR_LENGTH);
-        break;
-    case 6:
-        v->softmax(s->y, VECTOR_LENGTH, 0.125f);
-        break;
-    case 7:
-        v->quantize(&x, 0);
-        break;
-    case 8:
-        v->rope_adjacent(s->y, s->a, s->b, VECTOR_LENGTH / 2);
-        break;
-    case 9:
-        v->rope_halves(s->y, s->a, s->b, VECTOR_LENGTH / 2);
-        break;
-    case 10:
-        v->scores_f16(s->y, s->a, s->halves, KEY_LENGTH, KEY_ROWS, KEY_LENGTH);
-        break;
-    case 11:
-        v->scores_f32(s->y, s->a, s->keys, KEY_LENGTH, KEY_ROWS, KEY_LENGTH);
-        break;
-    case 12:
-        v->weighted_sum_f16(s->y, s->a, s->halves, KEY_LENGTH, KEY_ROWS, KEY_LENGTH);
-        break;
-    case 13:
-        v->weighted_sum_f32(s->y, s->a, s->keys, KEY_LENGTH, KEY_ROWS, KEY_LENGTH);
-        break;
-    case 14:
-        v->f32_to_f16(s->halves, s->keys, VECTOR_LENGTH);
-        break;
-    default:
-        v->short_conv(s->y, s->a, taps, 3, VECTOR_LENGTH / 2);
-        break;
+    v->quantize(&x, 0);
+}
+
+static void run_rope_adjacent(const struct ork_vector_kernels *v, struct vector_memory *s)
+{
+    v->rope_adjacent(s->y, s->a, s->b, VECTOR_LENGTH / 2);
+}
+
+static void run_rope_halves(const struct ork_vector_kernels *v, struct vector_memory *s)
+{
+    v->rope_halves(s->y, s->a, s->b, VECTOR_LENGTH / 2);
+}
+
+static void run_f32_to_f16(const struct ork_vector_kernels *v, struct vector_memory *s)
+{
+    v->f32_to_f16(s->halves, s->a, VECTOR_LENGTH);
+}
+
+static void run_short_conv(const struct ork_vector_kernels *v, struct vector_memory *s)
+{
+    const struct ork_short_conv args = {.b = s->a,
+                                        .c = s->a + VECTOR_LENGTH,
+                                        .x = s->a + 2 * VECTOR_LENGTH,
+                                        .stride = CONV_CHANNELS,
+                                        .w = s->b,
+                                        .w_stride = CONV_CHANNELS,
+                                        .state = s->state,
+                                        .state_stride = CONV_CHANNELS,
+                                        .y = s->y,
+                                        .y_stride = CONV_CHANNELS,
+                                        .n = CONV_CHANNELS,
+                                        .taps = 3,
+                                        .rows = CONV_ROWS};
+    v->short_conv(&args);
+}
+
+static void run_attend(const struct ork_vector_kernels *v, struct vector_memory *s, uint32_t rows)
+{
+    struct ork_attend tile = {.rows = rows,
+                              .head_size = HEAD_SIZE,
+                              .scale = 0.125f,
+                              .keys = s->keys,
+                              .values = s->values,
+                              .scratch = s->scratch};
+    for (uint32_t i = 0; i < rows; i++) {
+        tile.q[i] = s->a + i * HEAD_SIZE;
+        tile.visible[i] = POSITIONS;
     }
+    v->attend(&tile, 0, POSITIONS, s->states);
+}
+
+static void run_attend_tile(const struct ork_vector_kernels *v, struct vector_memory *s)
+{
+    run_attend(v, s, TILE_ROWS);
+}
+
+static void run_attend_group(const struct ork_vector_kernels *v, struct vector_memory *s)
+{
+    run_attend(v, s, GROUP_ROWS);
+}
+
+/* Amounts a call: bytes that are read and written at least, or multiply-accumulates. */
+static const struct vector_bench {
+    const char *name;
+    void (*run)(const struct ork_vector_kernels *v, struct vector_memory *s);
+    double bytes, macs;
+} vector_benches[] = {
+    {"vector_copy", run_copy, 8.0 * VECTOR_LENGTH, 0},
+    {"vector_rms_norm", run_rms_norm, 12.0 * VECTOR_LENGTH, 0},
+    {"vector_add", run_add, 12.0 * VECTOR_LENGTH, 0},
+    {"vector_multiply", run_multiply, 12.0 * VECTOR_LENGTH, 0},
+    {"vector_axpy", run_axpy, 12.0 * VECTOR_LENGTH, 0},
+    {"vector_silu_multiply", run_silu_multiply, 12.0 * VECTOR_LENGTH, 0},
+    {"vector_sigmoid", run_sigmoid, 8.0 * VECTOR_LENGTH, 0},
+    {"vector_softmax", run_softmax, 8.0 * VECTOR_LENGTH, 0},
+    {"vector_quantize", run_quantize, 6.0 * VECTOR_LENGTH, 0},
+    {"vector_rope_adjacent", run_rope_adjacent, 12.0 * VECTOR_LENGTH, 0},
+    {"vector_rope_halves", run_rope_halves, 12.0 * VECTOR_LENGTH, 0},
+    {"vector_f32_to_f16", run_f32_to_f16, 6.0 * VECTOR_LENGTH, 0},
+    {"vector_short_conv", run_short_conv, 16.0 * CONV_ROWS * CONV_CHANNELS, 0},
+    {"vector_attend_tile", run_attend_tile, 0, 2.0 * TILE_ROWS * POSITIONS * HEAD_SIZE},
+    {"vector_attend_group", run_attend_group, 0, 2.0 * GROUP_ROWS * POSITIONS * HEAD_SIZE},
+};
+
+static double time_vector(const struct ork_vector_kernels *v, const struct vector_bench *bench, struct vector_memory *s)
+{
+    double rounds[ROUNDS];
+    for (int round = 0; round < ROUNDS; round++) {
+        double start = now_seconds(), end;
+        uint32_t calls = 0;
+        do {
+            for (int i = 0; i < 8; i++)
+                bench->run(v, s);
+            calls += 8;
+            end = now_seconds();
+        } while (end - start < 0.002);
+        rounds[round] = (end - start) / calls;
+    }
+    return median(rounds, ROUNDS);
 }
 
 static void bench_vectors(struct harness *h, const char *filter)
 {
-    static const char *const names[] = {
-        "vector_rms_norm",      "vector_add",          "vector_multiply",   "vector_axpy",
-        "vector_silu_multiply", "vector_sigmoid",      "vector_softmax",    "vector_quantize",
-        "vector_rope_adjacent", "vector_rope_halves",  "vector_scores_f16", "vector_scores_f32",
-        "vector_weighted_f16",  "vector_weighted_f32", "vector_f32_to_f16", "vector_short_conv"};
     struct vector_memory *s = calloc(1, sizeof *s);
     if (!s)
         exit(2);
     random_floats(&h->seed, FLOATS_NORMAL, s->a, VECTOR_LENGTH * 4);
     random_floats(&h->seed, FLOATS_NORMAL, s->b, VECTOR_LENGTH);
-    random_floats(&h->seed, FLOATS_NORMAL, s->keys, KEY_ROWS * KEY_LENGTH);
-    for (int which = 0; which < (int)(sizeof names / sizeof names[0]); which++) {
-        double times[ORK_ISA_COUNT] = {0};
-        if (!strstr(names[which], filter))
+    h->tables[0].vector.f32_to_f16(s->keys, s->a, POSITIONS * HEAD_SIZE < VECTOR_LENGTH * 4 ? POSITIONS * HEAD_SIZE
+                                                                                            : VECTOR_LENGTH * 4);
+    for (size_t which = 0; which < sizeof vector_benches / sizeof *vector_benches; which++) {
+        const struct vector_bench *bench = &vector_benches[which];
+        if (!strstr(bench->name, filter))
             continue;
-        printf("%-20s", names[which]);
+        printf("%-20s", bench->name);
         for (uint32_t table = 0; table < h->table_count; table++) {
-            double rounds[ROUNDS];
-            for (int round = 0; round < ROUNDS; round++) {
-                double start = now_seconds(), end;
-                uint32_t calls = 0;
-                do {
-                    for (int i = 0; i < 8; i++)
-                        call_vector(&h->tables[table].vector, which, s);
-                    calls += 8;
-                    end = now_seconds();
-                } while (end - start < 0.002);
-                rounds[round] = (end - start) / calls;
-            }
-            times[table] = median(rounds, ROUNDS);
-            printf("  %s %8.0f ns (%.1f x)", ork_isa_name(h->tables[table].isa), times[table] * 1e9,
-                   times[0] / times[table]);
+            double seconds = time_vector(&h->tables[table].vector, bench, s);
+            double amount = bench->bytes > 0 ? bench->bytes : bench->macs;
+            printf("  %s %8.0f ns %6.1f %s", ork_isa_name(h->tables[table].isa), seconds * 1e9, amount / seconds * 1e-9,
+                   bench->bytes > 0 ? "GB/s" : "GMAC/s");
         }
         printf("\n");
         fflush(stdout);

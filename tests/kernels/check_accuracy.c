@@ -129,34 +129,46 @@ static void check_norm(struct harness *h, const struct ork_vector_kernels *v)
     report(h, "rms_norm", worst, 2.5);
 }
 
+/* One query over positions of three blocks, the second part of which is merged. */
 static void check_attention(struct harness *h, const struct ork_vector_kernels *v)
 {
-    enum { N = 70, ROWS = 9 };
-    float q[N], keys[ROWS * N], scores[ROWS], p[ROWS], sum[N];
-    double worst_score = 0.0, worst_sum = 0.0;
+    enum { N = 70, ROWS = 2 * ORK_ATTEND_BLOCK + 9, RUNS = (ROWS + 15) / 16 };
+    static float q[N], keys[RUNS * N * ORK_KEY_RUN], values[ROWS * N], states[2][ORK_ATTEND_STATE(N)], y[N];
+    static float scratch[ORK_ATTEND_SCRATCH(N)];
+    double weights[ROWS], total = 0.0, worst = 0.0;
     random_floats(&h->seed, FLOATS_NORMAL, q, N);
-    random_floats(&h->seed, FLOATS_NORMAL, p, ROWS);
-    random_floats(&h->seed, FLOATS_NORMAL, keys, ROWS * N);
-    v->scores_f32(scores, q, keys, N, ROWS, N);
-    v->weighted_sum_f32(sum, p, keys, N, ROWS, N);
+    random_floats(&h->seed, FLOATS_NORMAL, keys, RUNS * N * ORK_KEY_RUN);
+    random_floats(&h->seed, FLOATS_NORMAL, values, ROWS * N);
+    const struct ork_attend tile = {.rows = 1,
+                                    .head_size = N,
+                                    .q = {q},
+                                    .visible = {ROWS},
+                                    .scale = 0.25f,
+                                    .keys = keys,
+                                    .values = values,
+                                    .keys_f32 = true,
+                                    .values_f32 = true,
+                                    .scratch = scratch};
+    v->attend(&tile, 0, ORK_ATTEND_BLOCK, states[0]);
+    v->attend(&tile, ORK_ATTEND_BLOCK, ROWS, states[1]);
+    v->attend_merge(states[0], states[1], N);
+    v->attend_finish(y, states[0], N);
     for (int t = 0; t < ROWS; t++) {
-        double want = 0.0, magnitude = 0.0;
-        for (int i = 0; i < N; i++) {
-            want += (double)q[i] * keys[t * N + i];
-            magnitude += fabs((double)q[i] * keys[t * N + i]);
-        }
-        worst_score = fmax(worst_score, fabs(scores[t] - want) / magnitude * 0x1p24);
+        double dot = 0.0;
+        for (int i = 0; i < N; i++)
+            dot += (double)q[i] * keys[(t / 16 * N + i) * 16 + t % 16];
+        total += weights[t] = exp(dot * 0.25);
     }
     for (int i = 0; i < N; i++) {
         double want = 0.0, magnitude = 0.0;
         for (int t = 0; t < ROWS; t++) {
-            want += (double)p[t] * keys[t * N + i];
-            magnitude += fabs((double)p[t] * keys[t * N + i]);
+            want += weights[t] / total * values[t * N + i];
+            magnitude += fabs(weights[t] / total * values[t * N + i]);
         }
-        worst_sum = fmax(worst_sum, fabs(sum[i] - want) / magnitude * 0x1p24);
+        worst = fmax(worst, fabs(y[i] - want) / magnitude * 0x1p24);
     }
-    report(h, "scores", worst_score, 9.0);
-    report(h, "weighted sum", worst_sum, 9.0);
+    /* A dot of 70 terms and its shift by the maximum round by a few half-units of magnitudes up to 32. */
+    report(h, "attention", worst, 48.0);
 }
 
 static void check_rotation(struct harness *h, const struct ork_vector_kernels *v)
@@ -185,21 +197,30 @@ static void check_rotation(struct harness *h, const struct ork_vector_kernels *v
 static void check_convolution(struct harness *h, const struct ork_vector_kernels *v)
 {
     enum { N = 37, TAPS_COUNT = 3 };
-    float u[TAPS_COUNT][N], w[N * TAPS_COUNT], y[N];
-    const float *rows[TAPS_COUNT] = {u[0], u[1], u[2]};
+    float u[TAPS_COUNT][N], w[TAPS_COUNT * N], y[N], ones[N], gate[N];
     for (int i = 0; i < TAPS_COUNT; i++)
         random_floats(&h->seed, FLOATS_NORMAL, u[i], N);
-    random_floats(&h->seed, FLOATS_NORMAL, w, N * TAPS_COUNT);
-    v->short_conv(y, w, rows, TAPS_COUNT, N);
-    bool good = true;
+    random_floats(&h->seed, FLOATS_NORMAL, w, TAPS_COUNT * N);
+    random_floats(&h->seed, FLOATS_NORMAL, gate, N);
+    for (int c = 0; c < N; c++)
+        ones[c] = 1.0f;
+    double expected[N], magnitude[N];
     for (int c = 0; c < N; c++) {
-        double want = 0.0, magnitude = 0.0;
+        expected[c] = magnitude[c] = 0.0;
         for (int i = 0; i < TAPS_COUNT; i++) {
-            want += (double)w[c * TAPS_COUNT + i] * u[i][c];
-            magnitude += fabs((double)w[c * TAPS_COUNT + i] * u[i][c]);
+            expected[c] += (double)w[i * N + c] * u[i][c] * gate[c];
+            magnitude[c] += fabs((double)w[i * N + c] * u[i][c] * gate[c]);
         }
-        good = good && fabs(y[c] - want) <= magnitude * 0x1p-22;
     }
+    float newest[N];
+    memcpy(newest, u[2], sizeof newest);
+    const struct ork_short_conv args = {.b = newest, .c = gate, .x = ones, .stride = N, .w = w, .w_stride = N,
+                                        .state = u[0], .state_stride = N, .y = y, .y_stride = N, .n = N,
+                                        .taps = TAPS_COUNT, .rows = 1};
+    v->short_conv(&args);
+    bool good = memcmp(u[1], newest, sizeof newest) == 0;
+    for (int c = 0; c < N; c++)
+        good = good && fabs(y[c] - expected[c]) <= magnitude[c] * 0x1p-22;
     harness_check(h, good, "short_conv is wrong");
 }
 
@@ -215,14 +236,20 @@ static double half_value(uint16_t bits)
 /* Every half to float and back, and floats around every midpoint of two halves. */
 static void check_halves(struct harness *h, const struct ork_vector_kernels *v)
 {
-    const float one = 1.0f;
+    static const float zeros[16];
+    static const uint16_t zero_keys[16 * ORK_KEY_RUN];
+    float state[ORK_ATTEND_STATE(16)];
     bool to_float = true, back = true, nearest = true;
     for (uint32_t bits = 0; bits < 65536; bits += 16) {
         uint16_t in[16], out[16];
         float values[16], probes[16];
         for (uint32_t j = 0; j < 16; j++)
             in[j] = (uint16_t)(bits + j);
-        v->weighted_sum_f16(values, &one, in, 16, 1, 16);
+        /* The values of a single position come through attention as they are. */
+        const struct ork_attend tile = {
+            .rows = 1, .head_size = 16, .q = {zeros}, .visible = {1}, .keys = zero_keys, .values = in};
+        v->attend(&tile, 0, 1, state);
+        v->attend_finish(values, state, 16);
         v->f32_to_f16(out, values, 16);
         for (uint32_t j = 0; j < 16; j++) {
             double want = half_value(in[j]);

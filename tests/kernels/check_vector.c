@@ -4,36 +4,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mathematics.h"
+#include "check_attention.h"
 #include "harness.h"
 
 /* Operands of one call. `out` is preset with `initial`; functions that work in place or accumulate read it. */
 struct vector_call {
     const struct ork_vector_kernels *v;
     void (*run)(struct vector_call *call);
-    uint32_t n, rows, taps;
-    uint64_t stride;
+    uint32_t n;
     float scalar;
     bool alias_first, alias_second;
     const float *a, *b;
-    const uint16_t *halves;
     float *out;
 };
 
-enum operand {
-    NONE,
-    ONE,
-    N,
-    ROWS,
-    PAIRS,
-    MATRIX,
-    TAPS
-}; /* sizes in elements: 0, 1, n, rows, 2 n, rows of stride, n taps */
+enum operand { NONE, N, PAIRS }; /* sizes in elements: 0, n, 2 n */
 
 struct vector_case {
     const char *name;
     void (*run)(struct vector_call *call);
-    enum operand out, a, b, halves;
+    enum operand out, a, b;
     bool half_out, alias; /* out is uint16; out may be an input */
 };
 
@@ -82,77 +72,29 @@ static void run_rope_halves(struct vector_call *c)
     c->v->rope_halves(c->out, c->a, c->b, c->n);
 }
 
-static void run_scores_f16(struct vector_call *c)
-{
-    c->v->scores_f16(c->out, c->a, c->halves, c->stride, c->rows, c->n);
-}
-
-static void run_scores_f32(struct vector_call *c)
-{
-    c->v->scores_f32(c->out, c->a, c->b, c->stride, c->rows, c->n);
-}
-
-static void run_weighted_sum_f16(struct vector_call *c)
-{
-    c->v->weighted_sum_f16(c->out, c->a, c->halves, c->stride, c->rows, c->n);
-}
-
-static void run_weighted_sum_f32(struct vector_call *c)
-{
-    c->v->weighted_sum_f32(c->out, c->a, c->b, c->stride, c->rows, c->n);
-}
-
 static void run_f32_to_f16(struct vector_call *c)
 {
     c->v->f32_to_f16((uint16_t *)(void *)c->out, c->a, c->n);
 }
 
-static void run_short_conv(struct vector_call *c)
-{
-    const float *rows[8];
-    for (uint32_t i = 0; i < c->taps; i++)
-        rows[i] = c->b + (uint64_t)(i * 5 % c->rows) * c->stride; /* not in order of address, some twice */
-    c->v->short_conv(c->out, c->a, rows, c->taps, c->n);
-}
-
-/* Every function of struct ork_vector_kernels but quantize, which has a check of its own below. */
+/* Every function of struct ork_vector_kernels but those with a check of their own below. */
 static const struct vector_case cases[] = {
-    {"rms_norm", run_rms_norm, N, N, N, NONE, false, true},
-    {"add", run_add, N, N, N, NONE, false, true},
-    {"multiply", run_multiply, N, N, N, NONE, false, true},
-    {"axpy", run_axpy, N, N, NONE, NONE, false, false},
-    {"silu_multiply", run_silu_multiply, N, N, N, NONE, false, true},
-    {"sigmoid", run_sigmoid, N, N, NONE, NONE, false, true},
-    {"softmax", run_softmax, N, NONE, NONE, NONE, false, false},
-    {"rope_adjacent", run_rope_adjacent, PAIRS, N, N, NONE, false, false},
-    {"rope_halves", run_rope_halves, PAIRS, N, N, NONE, false, false},
-    {"scores_f16", run_scores_f16, ROWS, N, NONE, MATRIX, false, false},
-    {"scores_f32", run_scores_f32, ROWS, N, MATRIX, NONE, false, false},
-    {"weighted_sum_f16", run_weighted_sum_f16, N, ROWS, NONE, MATRIX, false, false},
-    {"weighted_sum_f32", run_weighted_sum_f32, N, ROWS, MATRIX, NONE, false, false},
-    {"f32_to_f16", run_f32_to_f16, N, N, NONE, NONE, true, false},
-    {"short_conv", run_short_conv, N, TAPS, MATRIX, NONE, false, false},
+    {"rms_norm", run_rms_norm, N, N, N, false, true},
+    {"add", run_add, N, N, N, false, true},
+    {"multiply", run_multiply, N, N, N, false, true},
+    {"axpy", run_axpy, N, N, NONE, false, false},
+    {"silu_multiply", run_silu_multiply, N, N, N, false, true},
+    {"sigmoid", run_sigmoid, N, N, NONE, false, true},
+    {"softmax", run_softmax, N, NONE, NONE, false, false},
+    {"rope_adjacent", run_rope_adjacent, PAIRS, N, N, false, false},
+    {"rope_halves", run_rope_halves, PAIRS, N, N, false, false},
+    {"f32_to_f16", run_f32_to_f16, N, N, NONE, true, false},
 };
 enum { CASE_COUNT = sizeof cases / sizeof cases[0] };
 
 static size_t elements(const struct vector_call *c, enum operand operand)
 {
-    switch (operand) {
-    case ONE:
-        return 1;
-    case N:
-        return c->n;
-    case ROWS:
-        return c->rows;
-    case PAIRS:
-        return 2 * (size_t)c->n;
-    case MATRIX:
-        return c->rows == 0 ? 0 : (size_t)(c->rows - 1) * c->stride + c->n;
-    case TAPS:
-        return (size_t)c->n * c->taps;
-    default:
-        return 0;
-    }
+    return operand == N ? c->n : operand == PAIRS ? 2 * (size_t)c->n : 0;
 }
 
 static void run_call(void *context)
@@ -195,9 +137,9 @@ static void compare_tables(struct harness *h, const struct vector_case *what, st
     for (uint32_t table = 0; table < h->table_count && reference; table++) {
         c->v = &h->tables[table].vector;
         memcpy(c->out, initial, size_bytes);
-        harness_now("%s %s n=%u rows=%u", c->v->name, what->name, c->n, c->rows);
+        harness_now("%s %s n=%u", c->v->name, what->name, c->n);
         bool good = harness_survives(run_call, c);
-        harness_check(h, good, "%s %s n=%u rows=%u crashed", c->v->name, what->name, c->n, c->rows);
+        harness_check(h, good, "%s %s n=%u crashed", c->v->name, what->name, c->n);
         if (!finite)
             continue;
         hash_out(h, table, c->out, out_count, what->half_out);
@@ -205,8 +147,8 @@ static void compare_tables(struct harness *h, const struct vector_case *what, st
             memcpy(reference, c->out, size_bytes);
         else
             harness_check(h, same_or_nan(c->out, reference, out_count, what->half_out),
-                          "%s %s n=%u rows=%u taps=%u alias=%d%d differs from scalar", c->v->name, what->name, c->n,
-                          c->rows, c->taps, c->alias_first, c->alias_second);
+                          "%s %s n=%u alias=%d%d differs from scalar", c->v->name, what->name, c->n, c->alias_first,
+                          c->alias_second);
     }
     free(reference);
 }
@@ -215,26 +157,16 @@ static void check_call(struct harness *h, const struct vector_case *what, uint32
                        bool front)
 {
     struct vector_call c = {.run = what->run, .n = n};
-    c.rows = 1 + random_below(&h->seed, 9);
-    c.taps = 1 + random_below(&h->seed, 5);
-    c.stride = n + random_below(&h->seed, 4);
     c.scalar = 0.125f * (float)(1 + random_below(&h->seed, 16));
     struct guarded (*allocate)(size_t) = front ? guarded_allocate_front : guarded_allocate;
-    size_t out_count = elements(&c, what->out), half_count = elements(&c, what->halves);
+    size_t out_count = elements(&c, what->out);
     struct guarded a = allocate(elements(&c, what->a) * 4), b = allocate(elements(&c, what->b) * 4);
     struct guarded out = allocate(out_count * (what->half_out ? 2 : 4)), initial = allocate(out_count * 4);
-    struct guarded halves = allocate(half_count * 2);
     random_floats(&h->seed, style, a.data, a.size_bytes / 4);
     random_floats(&h->seed, style, b.data, b.size_bytes / 4);
     random_floats(&h->seed, style, initial.data, out_count);
-    for (size_t i = 0; i < half_count; i++) {
-        float value;
-        random_floats(&h->seed, style, &value, 1);
-        ((uint16_t *)halves.data)[i] = ork_f32_to_f16(value);
-    }
     c.a = a.data;
     c.b = b.data;
-    c.halves = halves.data;
     c.out = out.data;
     for (int alias = 0; alias < (what->alias ? 3 : 1); alias++) {
         c.alias_first = alias == 1;
@@ -245,7 +177,6 @@ static void check_call(struct harness *h, const struct vector_case *what, uint32
     guarded_free(&b);
     guarded_free(&out);
     guarded_free(&initial);
-    guarded_free(&halves);
 }
 
 /* ---- quantize ---- */
@@ -348,6 +279,8 @@ void check_vectors(struct harness *h)
         }
     static const uint32_t lengths[] = {1, 15, 16, 17, 31, 32, 33, 64, 95, 576, 2048 + 1};
     static const uint32_t blocks[] = {0, 32, 64, 128, 256};
+    check_attentions(h);
+    check_short_convs(h);
     for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++)
         for (size_t b = 0; b < sizeof blocks / sizeof blocks[0]; b++)
             for (int style = 0; style <= FLOATS_NOT_FINITE; style++)
