@@ -143,7 +143,7 @@ typedef struct ork_pack_report {
  * interrupted run of the same plan from its journal, fsyncs, renames. report may be NULL. */
 ORK_API ork_status ork_pack_file(const char *gguf_path, const char *orkpack_path, const ork_pack_params *params,
                                  ork_pack_report *report, ork_error *error);
-/* NULL-terminated list of tier names: "f32", "f16", "bf16", "g8", "i8", "i4", "nf4". */
+/* NULL-terminated list of tier names: "f32", "f16", "bf16", "g8", "i8", "i4", "nf4", "i5", "i6". */
 ORK_API const char *const *ork_tier_names(void);
 
 typedef struct ork_verify_report {

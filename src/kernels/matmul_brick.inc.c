@@ -3,6 +3,7 @@
  * defined
  *
  *   BRICK_CHANNELS   32 or 64
+ *   BRICK_BYTES      of a stored brick; 1024 where it is not defined
  *   BRICK_BIAS       what the kernel adds to weight codes to make them unsigned; sums start at -BRICK_BIAS * sum of x
  *   BRICK_ROWS       token rows of one register tile
  *   PANEL_BRICKS     bricks inflated together; PANEL_BRICK_BYTES: bytes of one inflated brick
@@ -20,6 +21,9 @@
 #include "kernels/vector.h"
 
 #define TILE_ROWS 64
+#ifndef BRICK_BYTES
+#define BRICK_BYTES 1024
+#endif
 
 struct brick_tile {
     _Alignas(64) int32_t acc[TILE_ROWS][BRICK_CHANNELS];
@@ -71,7 +75,7 @@ static void brick_stream_column(const struct ork_matmul_args *args, const struct
     _Alignas(64) int32_t acc[BRICK_CHANNELS];
     for (uint32_t t = 0, block = 0; t < tile->bricks; block++) {
         uint32_t count = brick_minimum(tile->block_bricks, tile->bricks - t);
-        stream_bricks(acc, column + t * (uint64_t)1024, tile->x[0] + t * 32, count, brick_start(tile->x_sums[0][block]),
+        stream_bricks(acc, column + t * (uint64_t)BRICK_BYTES, tile->x[0] + t * 32, count, brick_start(tile->x_sums[0][block]),
                       codes);
         brick_add_block(y, acc, tile->x_scales[0][block]);
         t += count;
@@ -111,7 +115,7 @@ static void brick_multiply_column(const struct ork_matmul_args *args, struct bri
     for (uint32_t begin = 0; begin < tile->bricks; begin += PANEL_BRICKS) {
         uint32_t end = brick_minimum(begin + PANEL_BRICKS, tile->bricks);
         for (uint32_t t = begin; t < end; t++)
-            inflate_brick(tile->panel + (t - begin) * PANEL_BRICK_BYTES, column + t * (uint64_t)1024, codes);
+            inflate_brick(tile->panel + (t - begin) * PANEL_BRICK_BYTES, column + t * (uint64_t)BRICK_BYTES, codes);
         for (uint32_t first = 0; first < rows; first += BRICK_ROWS)
             brick_multiply_group(tile, first, brick_minimum(rows - first, BRICK_ROWS), begin, end);
     }
@@ -141,7 +145,7 @@ static void brick_matmul(const struct ork_matmul_args *args, const int8_t *activ
             tile.x_sums[r] = x->sums + source * x->blocks;
         }
         for (uint32_t n = args->n_begin; n < args->n_end; n += BRICK_CHANNELS) {
-            const uint8_t *column = data + (uint64_t)(n / BRICK_CHANNELS) * tile.bricks * 1024;
+            const uint8_t *column = data + (uint64_t)(n / BRICK_CHANNELS) * tile.bricks * BRICK_BYTES;
             if (args->m == 1)
                 brick_stream_column(args, &tile, column, n, scales + n, codes);
             else

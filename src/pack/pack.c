@@ -100,7 +100,8 @@ static void account(struct pack_run *run, size_t index, double relative_error)
 static ork_status pack_tensor(struct pack_run *run, size_t index, ork_error *error)
 {
     const struct ork_orkpack_tensor *tensor = &run->plan->tensors[index];
-    bool four_bits = tensor->tier == ORK_TIER_I4 || tensor->tier == ORK_TIER_NF4;
+    bool weighs = tensor->tier == ORK_TIER_I4 || tensor->tier == ORK_TIER_NF4 || tensor->tier == ORK_TIER_I5 ||
+                  tensor->tier == ORK_TIER_I6; /* the errors of its inputs */
     struct ork_pack_task task = {
         .where = run->source_path,
         .source = run->plan->sources[index],
@@ -116,7 +117,7 @@ static ork_status pack_tensor(struct pack_run *run, size_t index, ork_error *err
     ork_status status = ORK_OK;
 
     run->progress.step = tensor->name;
-    if (four_bits && run->imatrix != NULL) {
+    if (weighs && run->imatrix != NULL) {
         uint64_t count = tensor->dimensions[0] * tensor->dimensions[2];
         task.importance = importance = calloc(count, sizeof(float));
         if (importance == NULL)

@@ -212,6 +212,6 @@ ork_status ork_tier_rules_choose(struct ork_tier_rules *rules, const struct ork_
 
 const char *const *ork_tier_names(void)
 {
-    static const char *const names[] = {"f32", "f16", "bf16", "g8", "i8", "i4", "nf4", NULL};
+    static const char *const names[] = {"f32", "f16", "bf16", "g8", "i8", "i4", "nf4", "i5", "i6", NULL};
     return names;
 }

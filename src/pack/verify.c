@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "quant/tier.h"
+#include "quant/upper_bits.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -103,6 +103,12 @@ static int brick_code(const struct ork_matrix *matrix, const uint8_t *data, uint
     if (matrix->tier == ORK_TIER_I8) {
         *at = data + (channel / 32 * tiles + k / 32) * 1024 + channel % 32 * 32 + k % 32;
         return (int8_t) * *at;
+    }
+    uint32_t bits = ork_upper_bits(matrix->tier);
+    if (bits != 0) {
+        struct ork_upper_place place = ork_upper_find(bits, tiles, channel, k);
+        *at = data + place.nibble_byte;
+        return ork_upper_read(bits, data, place);
     }
     *at = data + (channel / 64 * tiles + k / 32) * 1024 + channel % 64 * 16 + k % 32 / 2;
     int nibble = k % 2 == 0 ? **at & 15 : **at >> 4;

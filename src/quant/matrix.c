@@ -2,7 +2,7 @@
  * side of every layout in scalar C; knows no ISA and no file. */
 #include "base/error.h"
 #include "base/mathematics.h"
-#include "quant/tier.h"
+#include "quant/upper_bits.h"
 
 #include <string.h>
 
@@ -120,6 +120,16 @@ static void decode_nibble_row(const struct ork_matrix *matrix, const uint8_t *da
     }
 }
 
+static void decode_upper_row(const struct ork_matrix *matrix, const uint8_t *data, float scale, uint32_t channel,
+                             float *out)
+{
+    uint64_t tiles = ((uint64_t)matrix->k + 31) / 32;
+    uint32_t bits = ork_upper_bits(matrix->tier);
+
+    for (uint32_t k = 0; k < matrix->k; k++)
+        out[k] = scale * (float)ork_upper_read(bits, data, ork_upper_find(bits, tiles, channel, k));
+}
+
 void ork_matrix_decode_row(const struct ork_matrix *matrix, uint32_t expert, uint32_t channel, float *out)
 {
     const uint8_t *data = matrix->data + expert * matrix->data_expert_stride;
@@ -135,6 +145,10 @@ void ork_matrix_decode_row(const struct ork_matrix *matrix, uint32_t expert, uin
     case ORK_TIER_I4:
     case ORK_TIER_NF4:
         decode_nibble_row(matrix, data, read_f32(scales + (uint64_t)channel * 4), channel, out);
+        break;
+    case ORK_TIER_I5:
+    case ORK_TIER_I6:
+        decode_upper_row(matrix, data, read_f32(scales + (uint64_t)channel * 4), channel, out);
         break;
     default:
         decode_float_row(matrix, data, channel, out);

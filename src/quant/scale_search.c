@@ -6,6 +6,9 @@
  * compared on a histogram of the row: for the partition that a candidate makes, the best scale is A / B and removes
  * A^2 / B from the error, where A = sum h w q, B = sum h q^2. The winner is refined on the row itself by alternating
  * assignment and least squares; the absolute maximum is measured the same way and kept when nothing beats it.
+ * More than 16 levels stand too close together for that alone: a candidate may be off by several levels at the ends, which
+ * least squares does not repair. There scales around the winner are measured too, in steps that move the outermost of
+ * 64 levels by a third of a gap.
  *
  * Super-weights: a single weight that is above ten times the row's RMS and carries more than 1/64 of its energy (both
  * weighted) is never clipped: such weights carry whole models, and their activations are far above what a mean says. */
@@ -19,6 +22,8 @@
 #define BIN_COUNT 512
 #define CANDIDATE_COUNT 28
 #define REFINEMENTS_MAX 4
+#define NEARBY_STEPS 4
+#define NEARBY_STEP 0.01f
 
 float ork_row_absolute_maximum(const float *row, uint32_t count)
 {
@@ -40,30 +45,44 @@ float ork_row_absolute_maximum(const float *row, uint32_t count)
 void ork_code_set_make(enum ork_tier tier, const int8_t *table, struct ork_code_set *set)
 {
     bool symmetric = true;
+    int count = tier == ORK_TIER_I6 ? 64 : tier == ORK_TIER_I5 ? 32 : 16;
 
-    set->uniform = tier == ORK_TIER_I4;
+    set->count = (uint32_t)count;
+    set->uniform = tier != ORK_TIER_NF4;
     set->zero_index = 0;
-    for (int i = 0; i < 16; i++) {
-        float level = set->uniform ? (float)(i - 8) : (float)table[i];
+    for (int i = 0; i < count; i++) {
+        float level = set->uniform ? (float)(i - count / 2) : (float)table[i];
         set->level[0][i] = level;
-        set->level[1][15 - i] = -level;
+        set->level[1][count - 1 - i] = -level;
         if (level == 0.0f)
             set->zero_index = (uint8_t)i;
     }
     for (int sign = 0; sign < 2; sign++)
-        for (int i = 0; i < 15; i++) {
+        for (int i = 0; i < count - 1; i++) {
             set->gap[sign][i] = (int32_t)(set->level[sign][i + 1] - set->level[sign][i]);
             set->threshold[sign][i] = 0.5f * (set->level[sign][i + 1] + set->level[sign][i]);
         }
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < count; i++)
         symmetric = symmetric && set->level[0][i] == set->level[1][i];
     set->signs = symmetric ? 1 : 2;
 }
 
-/* x[i] = w[i] / scale and the nearest level q[i] of it. Counting thresholds in integers is what every compiler
- * vectorises; STEP adds the gap to the next level where x is above the threshold. */
-static void nearest_levels(const struct ork_code_set *set, uint32_t sign, const float *restrict w, uint32_t count,
-                           float inverse, float *restrict x, float *restrict q)
+/* x[i] = w[i] / scale and the nearest level q[i] of it, of all integers from lowest to highest. */
+static void nearest_integers(float lowest, float highest, const float *restrict w, uint32_t count, float inverse,
+                             float *restrict x, float *restrict q)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        float value = w[i] * inverse, level = value > highest ? highest : value;
+        level = level < lowest ? lowest : level;
+        x[i] = value;
+        q[i] = ork_round_even(level);
+    }
+}
+
+/* The same of 16 levels. Counting thresholds in integers is what every compiler vectorises; STEP adds the gap to the
+ * next level where x is above the threshold. */
+static void nearest_sixteen(const struct ork_code_set *set, uint32_t sign, const float *restrict w, uint32_t count,
+                            float inverse, float *restrict x, float *restrict q)
 {
     const float *restrict t = set->threshold[sign];
     const int32_t *restrict gap = set->gap[sign];
@@ -92,6 +111,15 @@ static void nearest_levels(const struct ork_code_set *set, uint32_t sign, const 
         x[i] = value;
         q[i] = (float)level;
     }
+}
+
+static void nearest_levels(const struct ork_code_set *set, uint32_t sign, const float *w, uint32_t count, float inverse,
+                           float *x, float *q)
+{
+    if (set->count == 16)
+        nearest_sixteen(set, sign, w, count, inverse, x, q);
+    else
+        nearest_integers(set->level[sign][0], set->level[sign][set->count - 1], w, count, inverse, x, q);
 }
 
 /* Sums over a row in code units, per lane: error = sum h (x - q)^2, a = sum h x q, b = sum h q q. */
@@ -193,7 +221,7 @@ static void make_histogram(const struct ork_code_set *set, const float *row, con
         if ((double)h * x * x <= limit)
             continue;
         for (uint32_t sign = 0; sign < 2; sign++)
-            scale_min[sign] = fmaxf(scale_min[sign], row[i] / set->level[sign][row[i] > 0.0f ? 15 : 0]);
+            scale_min[sign] = fmaxf(scale_min[sign], row[i] / set->level[sign][row[i] > 0.0f ? set->count - 1 : 0]);
     }
 }
 
@@ -205,10 +233,10 @@ static double estimate_scale(const struct ork_code_set *set, uint32_t sign, cons
     float relative = scale / largest;
     double a = 0.0, b = 0.0, h_before = 0.0, hw_before = 0.0, best;
 
-    for (int i = 0; i < 16; i++) {
+    for (uint32_t i = 0; i < set->count; i++) {
         int bin = BIN_COUNT;
         double level = set->level[sign][i];
-        if (i < 15) {
+        if (i < set->count - 1) {
             float edge = (set->threshold[sign][i] * relative + 1.0f) * (BIN_COUNT / 2);
             edge = edge < 0.0f ? 0.0f : edge;
             bin = edge < (float)BIN_COUNT ? (int)(edge + 0.5f) : BIN_COUNT;
@@ -242,6 +270,24 @@ static void refine(const struct ork_code_set *set, const float *row, const float
     }
 }
 
+/* The best of the scales around `seed`. */
+static float scan_nearby(const struct ork_code_set *set, const float *row, const float *importance, uint32_t k,
+                         float seed, float scale_min, uint32_t sign)
+{
+    double least = INFINITY;
+    float best = seed;
+
+    for (int step = -NEARBY_STEPS; step <= NEARBY_STEPS; step++) {
+        float scale = fmaxf(seed * (1.0f + NEARBY_STEP * (float)step), scale_min), refit;
+        double error = measure_scale(set, sign, row, importance, k, scale, &refit);
+        if (error < least) {
+            least = error;
+            best = scale;
+        }
+    }
+    return best;
+}
+
 static struct ork_scale_choice search_scale(const struct ork_code_set *set, const float *row, const float *importance,
                                             uint32_t k, float largest)
 {
@@ -253,7 +299,7 @@ static struct ork_scale_choice search_scale(const struct ork_code_set *set, cons
 
     make_histogram(set, row, importance, k, largest, &histogram, scale_min);
     for (uint32_t sign = 0; sign < set->signs; sign++) {
-        float extent = fminf(set->level[sign][15], -set->level[sign][0]);
+        float extent = fminf(set->level[sign][set->count - 1], -set->level[sign][0]);
         float scale = largest / extent;
         /* 28 candidates from absmax down, each 0.93 of the one before: 0.93^27 = 1/7.1 */
         for (int i = 0; i < CANDIDATE_COUNT; i++, scale *= 0.93f) {
@@ -269,8 +315,10 @@ static struct ork_scale_choice search_scale(const struct ork_code_set *set, cons
             best_sign = sign;
     }
 
-    choice.scale = largest / fminf(set->level[0][15], -set->level[0][0]);
+    choice.scale = largest / fminf(set->level[0][set->count - 1], -set->level[0][0]);
     choice.error = measure_scale(set, 0, row, importance, k, choice.scale, &ignored);
+    if (set->count > 16)
+        seed[best_sign] = scan_nearby(set, row, importance, k, seed[best_sign], scale_min[best_sign], best_sign);
     refine(set, row, importance, k, seed[best_sign], scale_min[best_sign], best_sign, &choice);
     return choice;
 }

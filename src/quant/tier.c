@@ -6,15 +6,19 @@
 
 #include <string.h>
 
-#define BRICK_BYTES 1024u
 #define BRICK_K 32u
 #define NF4_TABLE_BYTES 16u
 
 static const struct ork_tier_info tiers[] = {
-    {ORK_TIER_F32, "f32", ORK_LAYOUT_ROWS, 1, false, 32.0},   {ORK_TIER_F16, "f16", ORK_LAYOUT_ROWS, 1, false, 16.0},
-    {ORK_TIER_BF16, "bf16", ORK_LAYOUT_ROWS, 1, false, 16.0}, {ORK_TIER_G8, "g8", ORK_LAYOUT_ROWS, 1, true, 8.0},
-    {ORK_TIER_I8, "i8", ORK_LAYOUT_BRICK32, 32, true, 8.0},   {ORK_TIER_I4, "i4", ORK_LAYOUT_BRICK64, 64, true, 4.0},
-    {ORK_TIER_NF4, "nf4", ORK_LAYOUT_BRICK64, 64, true, 4.0},
+    {ORK_TIER_F32, "f32", ORK_LAYOUT_ROWS, 1, false, 32.0, 0},
+    {ORK_TIER_F16, "f16", ORK_LAYOUT_ROWS, 1, false, 16.0, 0},
+    {ORK_TIER_BF16, "bf16", ORK_LAYOUT_ROWS, 1, false, 16.0, 0},
+    {ORK_TIER_G8, "g8", ORK_LAYOUT_ROWS, 1, true, 8.0, 0},
+    {ORK_TIER_I8, "i8", ORK_LAYOUT_BRICK32, 32, true, 8.0, 1024},
+    {ORK_TIER_I4, "i4", ORK_LAYOUT_BRICK64, 64, true, 4.0, 1024},
+    {ORK_TIER_NF4, "nf4", ORK_LAYOUT_BRICK64, 64, true, 4.0, 1024},
+    {ORK_TIER_I5, "i5", ORK_LAYOUT_BRICK64_5, 64, true, 5.0, 1280},
+    {ORK_TIER_I6, "i6", ORK_LAYOUT_BRICK64_6, 64, true, 6.0, 1536},
 };
 
 const struct ork_tier_info *ork_tier_find(uint32_t tier)
@@ -47,12 +51,13 @@ static bool g8_sizes(uint64_t n, uint64_t k, struct ork_tier_sizes *sizes)
            ork_checked_multiply(n, k_padded / BRICK_K * sizeof(uint16_t), &sizes->scale_bytes);
 }
 
-static bool brick_sizes(uint64_t n, uint64_t k, uint64_t channels, struct ork_tier_sizes *sizes)
+static bool brick_sizes(enum ork_tier tier, uint64_t n, uint64_t k, struct ork_tier_sizes *sizes)
 {
-    uint64_t k_padded, n_padded, bricks;
+    const struct ork_tier_info *info = ork_tier_find(tier);
+    uint64_t channels = info->brick_channels, k_padded, n_padded, bricks;
     return ork_checked_align(k, BRICK_K, &k_padded) && ork_checked_align(n, channels, &n_padded) &&
            ork_checked_multiply(n_padded / channels, k_padded / BRICK_K, &bricks) &&
-           ork_checked_multiply(bricks, BRICK_BYTES, &sizes->data_bytes) &&
+           ork_checked_multiply(bricks, info->brick_bytes, &sizes->data_bytes) &&
            ork_checked_multiply(n_padded, sizeof(float), &sizes->scale_bytes);
 }
 
@@ -67,13 +72,14 @@ bool ork_tier_sizes(enum ork_tier tier, uint64_t n, uint64_t k, struct ork_tier_
         return row_sizes(n, k, sizeof(uint16_t), sizes);
     case ORK_TIER_G8:
         return g8_sizes(n, k, sizes);
-    case ORK_TIER_I8:
-        return brick_sizes(n, k, 32, sizes);
     case ORK_TIER_NF4:
         sizes->table_bytes = NF4_TABLE_BYTES;
-        return brick_sizes(n, k, 64, sizes);
+        return brick_sizes(tier, n, k, sizes);
+    case ORK_TIER_I8:
     case ORK_TIER_I4:
-        return brick_sizes(n, k, 64, sizes);
+    case ORK_TIER_I5:
+    case ORK_TIER_I6:
+        return brick_sizes(tier, n, k, sizes);
     default:
         return false;
     }

@@ -1,10 +1,13 @@
 /* The tiers in which ork stores weights: describe, size, encode, decode. Scalar C only; kernels read the same bytes.
  *
- * A matrix has n output channels and k inputs; y[n] = sum over k of W[n][k] x[k]. Brick tiers (i8, i4, nf4) store one
- * f32 scale per channel: W[n][k] = scale[n] * code. A brick has 1024 bytes and 32 k; KT = ceil(k / 32).
+ * A matrix has n output channels and k inputs; y[n] = sum over k of W[n][k] x[k]. Brick tiers (i8, i6, i5, i4, nf4)
+ * store one f32 scale per channel: W[n][k] = scale[n] * code. A brick covers 32 k; KT = ceil(k / 32). Bricks of i8, i4
+ * and nf4 have 1024 bytes:
  *   i8        32 channels, byte ((n/32)*KT + k/32)*1024 + (n%32)*32 + k%32
  *   i4, nf4   64 channels, byte ((n/64)*KT + k/32)*1024 + (n%64)*16 + (k%32)/2, even k in the low nibble;
  *             i4: code = nibble as two's complement in -8..7; nf4: code = table[nibble], 16 int8 entries per tensor
+ *   i5, i6    64 channels in 1280 or 1536 bytes, the lowest four bits of a code as nibbles and the rest apart; the
+ *             places are those of quant/upper_bits.h. Two's complement in -16..15, -32..31
  * Padding channels have scale 0, padding k has a code that means 0 (nf4: an entry that is 0; every table has one).
  * Row tiers (f32, f16, bf16, g8) are plain row-major rows; g8: int8 codes, rows padded to 32, one f16 scale per 32 k,
  * W = scale * code. Codes of i8 and g8 are in -127..127. */
@@ -22,8 +25,8 @@ enum ork_tier {
     ORK_TIER_I8 = 4,
     ORK_TIER_I4 = 5,
     ORK_TIER_NF4 = 6,
-    ORK_TIER_I5 = 7, /* reserved: not readable in version 1 */
-    ORK_TIER_I6 = 8, /* reserved */
+    ORK_TIER_I5 = 7,
+    ORK_TIER_I6 = 8,
     ORK_TIER_N8 = 9, /* reserved */
     ORK_TIER_COUNT = 10
 };
@@ -31,7 +34,9 @@ enum ork_tier {
 enum ork_layout {
     ORK_LAYOUT_ROWS = 0,     /* row-major, row stride = row bytes */
     ORK_LAYOUT_BRICK32 = 1,  /* 32 channels x 32 k bytes, one K slice */
-    ORK_LAYOUT_BRICK64 = 2   /* 64 channels x 32 k nibbles, one K slice */
+    ORK_LAYOUT_BRICK64 = 2,  /* 64 channels x 32 k nibbles, one K slice */
+    ORK_LAYOUT_BRICK64_5 = 3, /* the same with a fifth bit, see quant/upper_bits.h */
+    ORK_LAYOUT_BRICK64_6 = 4  /* with two more bits */
 };
 
 struct ork_tier_info {
@@ -41,6 +46,7 @@ struct ork_tier_info {
     uint32_t brick_channels; /* 32, 64; 1 for row tiers: the granularity in which channels are split over threads */
     bool quantized;          /* integer activations */
     double bits_per_weight;  /* codes alone */
+    uint32_t brick_bytes;    /* 0 for row tiers */
 };
 /* NULL for unknown or reserved tiers. */
 const struct ork_tier_info *ork_tier_find(uint32_t tier);
@@ -56,8 +62,8 @@ bool ork_tier_sizes(enum ork_tier tier, uint64_t n, uint64_t k, struct ork_tier_
 bool ork_tier_plan_planes(struct ork_orkpack_tensor *tensor);
 
 /* Encoding of one matrix. rows: [n][k] floats; importance: [k] weights E[x^2] or NULL (all ones); out planes of the sizes
- * above, data zeroed by the callee where padded. Scales of 4-bit tiers minimise the weighted squared error over a search
- * and a least-squares refit, i8 and g8 use the absolute maximum. table: for nf4 the 16 entries to use (input).
+ * above, data zeroed by the callee where padded. Scales of 4 to 6-bit tiers minimise the weighted squared error over a
+ * search and a least-squares refit, i8 and g8 use the absolute maximum. table: for nf4 the 16 entries to use (input).
  * squared_error and squared_norm (may be NULL) receive sums over the matrix. */
 void ork_tier_encode(enum ork_tier tier, const float *rows, uint32_t n, uint32_t k, const float *importance,
                      const int8_t *table, uint8_t *data, uint8_t *scales, double *squared_error, double *squared_norm);

@@ -1,18 +1,14 @@
 /* Encodes float rows into tiers. Owns the places of codes and scales in planes and the errors against the source; knows
- * no ISA. Scales of 4-bit tiers come from scale_search.c. */
+ * no ISA. Scales of 4 to 6-bit tiers come from scale_search.c. */
 #include "base/mathematics.h"
 #include "quant/scale_search.h"
+#include "quant/upper_bits.h"
 
 #include <string.h>
 
 #define LANES 8u
 #define BLOCK_K 32u
 #define BRICK_BYTES 1024u
-
-static float round_even(float x)
-{
-    return (x + 12582912.0f) - 12582912.0f; /* |x| < 2^22 */
-}
 
 /* ---- plain rows ---- */
 
@@ -68,7 +64,7 @@ static void encode_bytes(const float *row, uint32_t count, float scale, float in
             float x = row[first + i] * inverse;
             x = x > 127.0f ? 127.0f : x;
             x = x < -127.0f ? -127.0f : x;
-            x = round_even(x);
+            x = ork_round_even(x);
             codes[first + i] = (int8_t)(int32_t)x;
             stored[i] = scale * x;
         }
@@ -173,6 +169,52 @@ static void encode_nibbles(enum ork_tier tier, const float *rows, uint32_t n, ui
     }
 }
 
+/* ---- 5 and 6-bit bricks ---- */
+
+static void store_upper_row(const struct ork_code_set *set, uint32_t bits, const float *row, uint32_t k,
+                            uint32_t channel, const struct ork_scale_choice *choice, uint8_t *data, uint8_t *scales,
+                            double *squared_error, double *squared_norm)
+{
+    uint64_t tiles = ((uint64_t)k + BLOCK_K - 1) / BLOCK_K;
+    float scale = choice->sign == 0 ? choice->scale : -choice->scale;
+    float inverse = choice->scale > 0.0f ? 1.0f / choice->scale : 0.0f;
+    float lowest = set->level[choice->sign][0], highest = set->level[choice->sign][set->count - 1];
+
+    for (uint32_t first = 0; first < k; first += BLOCK_K) {
+        uint32_t part = k - first < BLOCK_K ? k - first : BLOCK_K;
+        float stored[BLOCK_K];
+
+        for (uint32_t i = 0; i < part; i++) {
+            float x = row[first + i] * inverse;
+            x = x > highest ? highest : x;
+            x = ork_round_even(x < lowest ? lowest : x);
+            x = choice->sign == 0 ? x : -x;
+            ork_upper_write(data, ork_upper_find(bits, tiles, channel, first + i), bits, (int32_t)x);
+            stored[i] = scale * x;
+        }
+        add_errors(row + first, stored, part, squared_error, squared_norm);
+    }
+    memcpy(scales + (uint64_t)channel * sizeof(scale), &scale, sizeof(scale));
+}
+
+static void encode_upper(enum ork_tier tier, const float *rows, uint32_t n, uint32_t k, const float *importance,
+                         uint8_t *data, uint8_t *scales, double *squared_error, double *squared_norm)
+{
+    struct ork_tier_sizes sizes;
+    struct ork_code_set set;
+
+    ork_code_set_make(tier, NULL, &set);
+    ork_tier_sizes(tier, n, k, &sizes);
+    memset(data, 0, sizes.data_bytes);
+    memset(scales, 0, sizes.scale_bytes);
+    for (uint32_t channel = 0; channel < n; channel++) {
+        const float *row = rows + (uint64_t)channel * k;
+        struct ork_scale_choice choice = ork_scale_choose(&set, row, importance, k);
+        store_upper_row(&set, ork_upper_bits(tier), row, k, channel, &choice, data, scales, squared_error,
+                        squared_norm);
+    }
+}
+
 static void encode_i8(const float *rows, uint32_t n, uint32_t k, uint8_t *data, uint8_t *scales, double *squared_error,
                       double *squared_norm)
 {
@@ -208,6 +250,10 @@ void ork_tier_encode(enum ork_tier tier, const float *rows, uint32_t n, uint32_t
     case ORK_TIER_I4:
     case ORK_TIER_NF4:
         encode_nibbles(tier, rows, n, k, importance, table, data, scales, &error, &norm);
+        break;
+    case ORK_TIER_I5:
+    case ORK_TIER_I6:
+        encode_upper(tier, rows, n, k, importance, data, scales, &error, &norm);
         break;
     default:
         encode_float_rows(tier, rows, (uint64_t)n * k, data, &error, &norm);

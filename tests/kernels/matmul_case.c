@@ -8,12 +8,26 @@
 
 uint32_t matmul_brick_channels(enum ork_tier tier)
 {
-    return tier == ORK_TIER_I8 ? 32 : tier == ORK_TIER_I4 || tier == ORK_TIER_NF4 ? 64 : 1;
+    return tier == ORK_TIER_I8 ? 32 : tier >= ORK_TIER_I4 ? 64 : 1;
+}
+
+enum ork_layout matmul_case_layout(enum ork_tier tier)
+{
+    static const enum ork_layout layouts[ORK_TIER_COUNT] = {
+        [ORK_TIER_I8] = ORK_LAYOUT_BRICK32,   [ORK_TIER_I4] = ORK_LAYOUT_BRICK64,   [ORK_TIER_NF4] = ORK_LAYOUT_BRICK64,
+        [ORK_TIER_I5] = ORK_LAYOUT_BRICK64_5, [ORK_TIER_I6] = ORK_LAYOUT_BRICK64_6,
+    };
+    return layouts[tier];
 }
 
 static bool is_four_bits(enum ork_tier tier)
 {
     return tier == ORK_TIER_I4 || tier == ORK_TIER_NF4;
+}
+
+static bool has_upper_bits(enum ork_tier tier)
+{
+    return tier == ORK_TIER_I5 || tier == ORK_TIER_I6;
 }
 
 static bool is_float(enum ork_tier tier)
@@ -33,6 +47,8 @@ static uint64_t data_bytes(const struct matmul_shape *s)
         return 4 * (uint64_t)s->n * s->k;
     if (is_float(s->tier))
         return 2 * (uint64_t)s->n * s->k;
+    if (has_upper_bits(s->tier))
+        return n * k / 8 * (s->tier == ORK_TIER_I5 ? 5 : 6);
     return is_four_bits(s->tier) ? n * k / 2 : n * k;
 }
 
@@ -92,6 +108,18 @@ static void fill_weights(struct matmul_case *c, uint64_t *seed)
         uint8_t low = s->tier == ORK_TIER_I4 ? 0x88 : 0x00, high = s->tier == ORK_TIER_I4 ? 0x77 : 0xFF;
         for (uint64_t i = 0; i < count; i++)
             bytes[i] = s->codes == CODES_LARGEST ? high : s->codes == CODES_OPPOSITE ? low : (uint8_t)random_u64(seed);
+        return;
+    }
+    if (has_upper_bits(s->tier)) {
+        /* The ends of the range: nibbles 0 and the sign alone above, or nibbles 15 and all but the sign. */
+        const uint64_t part = s->tier == ORK_TIER_I5 ? 320 : 192;
+        const uint8_t sign = s->tier == ORK_TIER_I5 ? 0xFF : 0xAA;
+        for (uint64_t i = 0; i < count; i++) {
+            bool upper = i % part < 64;
+            bytes[i] = s->codes == CODES_LARGEST    ? (uint8_t)(upper ? ~sign : 0xFF)
+                       : s->codes == CODES_OPPOSITE ? (uint8_t)(upper ? sign : 0)
+                                                    : (uint8_t)random_u64(seed);
+        }
         return;
     }
     for (uint64_t i = 0; i < count; i++)
@@ -181,9 +209,7 @@ void matmul_case_make(struct matmul_case *c, const struct matmul_shape *shape, u
     make_activation(c, seed);
     c->matrix = (struct ork_matrix){
         .tier = s->tier,
-        .layout = matmul_brick_channels(s->tier) == 32   ? ORK_LAYOUT_BRICK32
-                  : matmul_brick_channels(s->tier) == 64 ? ORK_LAYOUT_BRICK64
-                                                         : ORK_LAYOUT_ROWS,
+        .layout = matmul_case_layout(s->tier),
         .n = s->n,
         .k = s->k,
         .experts = s->experts,
@@ -226,6 +252,19 @@ struct ork_matmul_args matmul_case_args(const struct matmul_case *c, uint32_t n_
     };
 }
 
+/* i5: a part of a brick is 16 channels, 64 bytes of fifth bits and 16 x 16 of nibbles; i6: 8 channels, 64 bytes of upper
+ * pairs and 8 x 16. */
+static int upper_code(const uint8_t *data, bool six, uint64_t kt, uint32_t n, uint32_t k)
+{
+    const uint32_t channels = six ? 8 : 16, bits = six ? 2 : 1;
+    const uint8_t *part = data + ((n / 64) * kt + k / 32) * (six ? 1536 : 1280) + n % 64 / channels * (six ? 192 : 320);
+    const uint32_t c = n % channels, byte = k % 32 / 2;
+    int low = part[64 + c * 16 + byte] >> (k % 2 * 4) & 15;
+    int high = part[c % 4 * 16 + byte] >> (c / 4 * bits + k % 2 * 4) & (six ? 3 : 1);
+    int code = low + 16 * high;
+    return code < (six ? 32 : 16) ? code : code - (six ? 64 : 32);
+}
+
 double matmul_case_weight(const struct matmul_case *c, uint32_t n, uint32_t k)
 {
     const struct matmul_shape *s = &c->shape;
@@ -251,6 +290,10 @@ double matmul_case_weight(const struct matmul_case *c, uint32_t n, uint32_t k)
     case ORK_TIER_I8:
         memcpy(&scale, scales + n * 4, 4);
         return (double)scale * (int8_t)data[((n / 32) * kt + k / 32) * 1024 + n % 32 * 32 + k % 32];
+    case ORK_TIER_I5:
+    case ORK_TIER_I6:
+        memcpy(&scale, scales + n * 4, 4);
+        return (double)scale * upper_code(data, s->tier == ORK_TIER_I6, kt, n, k);
     default:
         memcpy(&scale, scales + n * 4, 4);
         nibble = data[((n / 64) * kt + k / 32) * 1024 + n % 64 * 16 + k % 32 / 2] >> (k % 2 * 4) & 15;

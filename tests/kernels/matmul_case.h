@@ -43,5 +43,6 @@ double matmul_case_input(const struct matmul_case *c, uint32_t row, uint32_t k);
 /* Bytes of codes and scales that one expert has. */
 uint64_t matmul_case_bytes(const struct matmul_case *c);
 uint32_t matmul_brick_channels(enum ork_tier tier);
+enum ork_layout matmul_case_layout(enum ork_tier tier);
 
 #endif

@@ -107,6 +107,8 @@ static void test_default_tiers_by_role(void **state)
     check_default(*state, "auto", "g8", "i8", "nf4");
     check_default(*state, "nf4", "g8", "nf4", "nf4");
     check_default(*state, "i4", "g8", "i4", "i4");
+    check_default(*state, "i5", "g8", "i5", "i5");
+    check_default(*state, "i6", "g8", "i6", "i6");
     check_default(*state, "i8", "g8", "i8", "i8");
     check_default(*state, "g8", "g8", "g8", "g8");
     check_default(*state, "f16", "f16", "f16", "f16");
@@ -118,12 +120,12 @@ static void test_the_last_rule_that_matches_wins(void **state)
 {
     static const char *const rules[] = {
         "attn_q\\.weight=i4", "^blk\\.0\\.attn_q\\.w=nf4", "^output\\.=f16", "exps=bf16",
-        "no_such_tensor=i8",  "ffn_gate_inp=i8",           "a=b=f32"};
+        "no_such_tensor=i8",  "ffn_gate_inp=i8",           "a=b=f32",        "ffn_down\\.weight=i6"};
     static const struct expected_tier expected[] = {
         {"blk.0.attn_q.weight", "nf4"},      {"output.weight", "f16"},    {"blk.0.ffn_up_exps.weight", "bf16"},
-        {"blk.0.ffn_gate_inp.weight", "i8"}, {"token_embd.weight", "g8"}, {"blk.1.ffn_down.weight", "i8"},
+        {"blk.0.ffn_gate_inp.weight", "i8"}, {"token_embd.weight", "g8"}, {"blk.1.ffn_down.weight", "i6"},
     };
-    const ork_pack_params params = {.tier_rules = rules, .tier_rule_count = 7, .threads = 1};
+    const ork_pack_params params = {.tier_rules = rules, .tier_rule_count = 8, .threads = 1};
     ork_pack_report report;
     expect_tiers(*state, &params, expected, 6);
     pack_with(*state, &params, &report);
@@ -140,7 +142,7 @@ static void test_bad_rules(void **state)
         {"attn_q=", "unknown tier \"\""},
         {"attn_q=nf5", "did you mean nf4?"},
         {"attn_q=auto", "unknown tier \"auto\""},
-        {"attn_q=i5", "unknown tier \"i5\""},
+        {"attn_q=n8", "unknown tier \"n8\""},
         {"attn_(q=i8", "bad regex at character"},
         {"attn_norm=i4", "blk.0.attn_norm.weight has one dimension and cannot be i4"},
         {"^(([a-z0-9._])+.)+[!?]$=i8", "gives up on tensor"},
@@ -160,7 +162,7 @@ static void test_tier_names(void **state)
     size_t count = 0;
     for (const char *const *name = ork_tier_names(); *name != NULL; name++, count++)
         assert_non_null(ork_tier_find_name(*name));
-    assert_int_equal(count, 7);
+    assert_int_equal(count, 9);
 }
 
 /* ---- content ---- */
@@ -210,7 +212,8 @@ static void test_weights_and_report(void **state)
     static const struct {
         const char *tier;
         double largest;
-    } cases[] = {{"f32", 0.0}, {"f16", 1e-3}, {"bf16", 4e-3}, {"g8", 5e-3}, {"i8", 5e-3}, {"i4", 0.08}, {"nf4", 0.08}};
+    } cases[] = {{"f32", 0.0}, {"f16", 1e-3}, {"bf16", 4e-3}, {"g8", 5e-3}, {"i8", 5e-3},
+                 {"i4", 0.08}, {"nf4", 0.08}, {"i5", 0.04},   {"i6", 0.02}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ork_pack_report report;
         ork_orkpack *pack;

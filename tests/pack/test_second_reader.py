@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-TIERS = ["f32", "f16", "bf16", "g8", "i8", "i4", "nf4", "auto"]
+TIERS = ["f32", "f16", "bf16", "g8", "i8", "i4", "nf4", "i5", "i6", "auto"]
 
 
 def main():
@@ -22,7 +22,7 @@ def main():
         pack, raw, again = (Path(directory) / name for name in ("p.orkpack", "raw", "again"))
         for source in sources:
             for tier in TIERS:
-                subprocess.run([*program, source, pack, raw, tier, r"attn_v\.weight=i4", r"attn_k\.weight=nf4"]
+                subprocess.run([*program, source, pack, raw, tier, r"attn_v\.weight=i4", r"attn_k\.weight=nf4", r"attn_q\.weight=i5"]
                                if tier == "auto" else [*program, source, pack, raw, tier], check=True)
                 subprocess.run([sys.executable, "-B", reader, pack, "--decode", again], check=True)
                 same = raw.read_bytes() == again.read_bytes() and raw.stat().st_size > 0

@@ -193,6 +193,12 @@ static void test_numbers_that_no_encoder_writes(void **state)
     check_change(place, "i8", "blk.0.attn_q.weight", 0, 2 * 1024 + 8, &anything, 1, "padding does not mean 0", 0);
     check_change(place, "i4", "blk.0.attn_q.weight", 0, 2 * 1024 + 4, &anything, 1, "padding does not mean 0", 0);
     check_change(place, "nf4", "blk.0.attn_q.weight", 0, 2 * 1024 + 4, &anything, 1, "padding does not mean 0", 0);
+    /* i5: four bytes into the first channel's nibbles of the last tile, and into the line that holds their fifth bits */
+    check_change(place, "i5", "blk.0.attn_q.weight", 0, 2 * 1280 + 64 + 4, &anything, 1, "padding does not mean 0", 0);
+    check_change(place, "i5", "blk.0.attn_q.weight", 0, 2 * 1280 + 4, &anything, 1, "padding does not mean 0", 0);
+    check_change(place, "i6", "blk.0.attn_q.weight", 0, 2 * 1536 + 64 + 4, &anything, 1, "padding does not mean 0", 0);
+    check_change(place, "i6", "blk.0.attn_q.weight", 0, 2 * 1536 + 4, &anything, 1, "padding does not mean 0", 0);
+    check_change(place, "i6", "blk.0.attn_q.weight", 1, 127 * 4, &one, 4, "scale of a padding channel", 0);
     check_change(place, "nf4", "blk.0.attn_q.weight", 1, 127 * 4, &one, 4, "scale of a padding channel", 0);
     check_change(place, "nf4", "blk.0.ffn_up_exps.weight", 1, (2 * 128 + 99) * 4, &not_a_number, 4, "NaN or infinite",
                  1);
@@ -232,8 +238,9 @@ static void test_index_and_planes_that_disagree(void **state)
         ork_status status;
         const char *message;
     } cases[] = {
-        {ENTRY_TIER, 7, ORK_UNSUPPORTED, "tier 7"},
+        {ENTRY_TIER, 9, ORK_UNSUPPORTED, "tier 9"},
         {ENTRY_TIER, 99, ORK_UNSUPPORTED, "tier 99"},
+        {ENTRY_TIER, ORK_TIER_I5, ORK_BAD_FILE, "layout 1 does not belong to tier i5"},
         {ENTRY_TIER, ORK_TIER_I4, ORK_BAD_FILE, "layout 1 does not belong to tier i4"},
         {ENTRY_TIER + 4, 2, ORK_BAD_FILE, "layout 2 does not belong to tier i8"},
         {ENTRY_DIMENSIONS, 1000, ORK_BAD_FILE, "plane sizes do not follow"},

@@ -16,8 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const enum ork_tier all_tiers[] = {ORK_TIER_F32, ORK_TIER_F16, ORK_TIER_BF16, ORK_TIER_G8,
-                                          ORK_TIER_I8,  ORK_TIER_I4,  ORK_TIER_NF4};
+static const enum ork_tier all_tiers[] = {ORK_TIER_F32, ORK_TIER_F16, ORK_TIER_BF16, ORK_TIER_G8, ORK_TIER_I8,
+                                          ORK_TIER_I4,  ORK_TIER_NF4, ORK_TIER_I5,   ORK_TIER_I6};
+/* Those whose scale is searched for. */
+static const enum ork_tier searched_tiers[] = {ORK_TIER_I4, ORK_TIER_NF4, ORK_TIER_I5, ORK_TIER_I6};
+enum { SEARCHED_TOTAL = sizeof searched_tiers / sizeof searched_tiers[0] };
 enum { TIER_TOTAL = sizeof all_tiers / sizeof all_tiers[0] };
 
 /* ---- random rows ---- */
@@ -100,6 +103,25 @@ static float scale_of(const struct encoded *e, uint64_t index)
     return value;
 }
 
+/* Codes of i5 and i6 by section 6 of docs/orkpack-format.md. */
+static int upper_code(const uint8_t *data, bool six, uint64_t kt, uint64_t n, uint64_t k)
+{
+    uint64_t brick = (n / 64) * kt + k / 32, j = (k % 32) / 2, nibble, line;
+    int shift, low, high;
+    if (six) {
+        nibble = brick * 1536 + (n % 64) / 8 * 192 + 64 + (n % 8) * 16 + j;
+        line = brick * 1536 + (n % 64) / 8 * 192 + (n % 4) * 16 + j;
+        shift = (int)((n % 8) / 4 * 2 + (k % 2) * 4);
+    } else {
+        nibble = brick * 1280 + (n % 64) / 16 * 320 + 64 + (n % 16) * 16 + j;
+        line = brick * 1280 + (n % 64) / 16 * 320 + (n % 4) * 16 + j;
+        shift = (int)((n % 16) / 4 + (k % 2) * 4);
+    }
+    low = k % 2 ? data[nibble] >> 4 : data[nibble] & 15;
+    high = data[line] >> shift & (six ? 3 : 1);
+    return high * 16 + low - (high >= (six ? 2 : 1) ? (six ? 64 : 32) : 0);
+}
+
 /* The weight at (channel, input) by the formulas of the architecture page, section 3; channels and inputs of the padding
  * included. */
 static float weight_by_formula(const struct encoded *e, uint64_t n, uint64_t k)
@@ -122,6 +144,9 @@ static float weight_by_formula(const struct encoded *e, uint64_t n, uint64_t k)
         return ork_f16_to_f32(half) * (float)(int8_t)e->data[n * kt * 32 + k];
     case ORK_TIER_I8:
         return scale_of(e, n) * (float)(int8_t)e->data[((n / 32) * kt + k / 32) * 1024 + (n % 32) * 32 + k % 32];
+    case ORK_TIER_I5:
+    case ORK_TIER_I6:
+        return scale_of(e, n) * (float)upper_code(e->data, e->matrix.tier == ORK_TIER_I6, kt, n, k);
     default: {
         uint8_t byte = e->data[((n / 64) * kt + k / 32) * 1024 + (n % 64) * 16 + (k % 32) / 2];
         int nibble = k % 2 ? byte >> 4 : byte & 15;
@@ -136,20 +161,22 @@ static float weight_by_formula(const struct encoded *e, uint64_t n, uint64_t k)
 static void test_names_and_numbers(void **state)
 {
     (void)state;
-    static const char *const names[] = {"f32", "f16", "bf16", "g8", "i8", "i4", "nf4"};
-    for (uint32_t i = 0; i < 7; i++) {
+    static const char *const names[] = {"f32", "f16", "bf16", "g8", "i8", "i4", "nf4", "i5", "i6"};
+    for (uint32_t i = 0; i < 9; i++) {
         const struct ork_tier_info *info = ork_tier_find(i);
         assert_non_null(info);
         assert_int_equal(info->tier, i);
         assert_string_equal(info->name, names[i]);
         assert_ptr_equal(ork_tier_find_name(names[i]), info);
     }
-    for (uint32_t i = 7; i < 300; i++)
+    for (uint32_t i = 9; i < 300; i++)
         assert_null(ork_tier_find(i));
-    assert_null(ork_tier_find_name("i5"));
+    assert_null(ork_tier_find_name("n8"));
     assert_null(ork_tier_find_name(""));
     assert_int_equal(ork_tier_find(ORK_TIER_I8)->brick_channels, 32);
     assert_int_equal(ork_tier_find(ORK_TIER_NF4)->brick_channels, 64);
+    assert_int_equal(ork_tier_find(ORK_TIER_I5)->brick_channels, 64);
+    assert_int_equal(ork_tier_find(ORK_TIER_I6)->layout, 4);
     assert_int_equal(ork_tier_find(ORK_TIER_G8)->layout, ORK_LAYOUT_ROWS);
 }
 
@@ -165,6 +192,12 @@ static void test_sizes(void **state)
     assert_int_equal(s.data_bytes, 2 * 1 * 1024);
     assert_int_equal(s.scale_bytes, 128 * 4);
     assert_int_equal(s.table_bytes, 16);
+    assert_true(ork_tier_sizes(ORK_TIER_I5, 65, 33, &s));
+    assert_int_equal(s.data_bytes, 2 * 2 * 1280);
+    assert_int_equal(s.scale_bytes, 128 * 4);
+    assert_int_equal(s.table_bytes, 0);
+    assert_true(ork_tier_sizes(ORK_TIER_I6, 65, 33, &s));
+    assert_int_equal(s.data_bytes, 2 * 2 * 1536);
     assert_true(ork_tier_sizes(ORK_TIER_G8, 3, 33, &s));
     assert_int_equal(s.data_bytes, 3 * 64);
     assert_int_equal(s.scale_bytes, 3 * 2 * 2);
@@ -176,7 +209,7 @@ static void test_sizes(void **state)
         assert_false(ork_tier_sizes(all_tiers[t], 64, UINT64_MAX / 2, &s));
         assert_false(ork_tier_sizes(all_tiers[t], UINT64_MAX, UINT64_MAX, &s));
     }
-    assert_false(ork_tier_sizes(ORK_TIER_I5, 1, 1, &s));
+    assert_false(ork_tier_sizes(ORK_TIER_N8, 1, 1, &s));
 }
 
 static void test_planes_of_expert_stacks(void **state)
@@ -323,7 +356,13 @@ static void test_g8_and_i8_use_the_whole_range(void **state)
     free_encoded(&g8);
 }
 
-/* ---- errors of 4-bit tiers ---- */
+/* ---- errors of 4 to 6-bit tiers ---- */
+
+/* The largest code that has a partner of the other sign. */
+static int outermost(enum ork_tier tier)
+{
+    return tier == ORK_TIER_NF4 ? 127 : tier == ORK_TIER_I4 ? 7 : tier == ORK_TIER_I5 ? 15 : 31;
+}
 
 /* Weighted squared error of nearest codes at one scale, in double, written without the encoder's tricks. */
 static double error_at_scale(enum ork_tier tier, const float *row, const float *h, uint32_t k, double scale, int lowest)
@@ -331,8 +370,8 @@ static double error_at_scale(enum ork_tier tier, const float *row, const float *
     double total = 0.0;
     for (uint32_t i = 0; i < k; i++) {
         double best = INFINITY;
-        for (int entry = 0; entry < 16; entry++) {
-            int code = tier == ORK_TIER_NF4 ? ork_nf4_table[entry] : entry - 8;
+        for (int entry = 0; entry < (tier == ORK_TIER_NF4 ? 16 : 2 * outermost(tier) + 2); entry++) {
+            int code = tier == ORK_TIER_NF4 ? ork_nf4_table[entry] : entry - 1 - outermost(tier);
             double d = row[i] - scale * code;
             if (code >= lowest && d * d < best)
                 best = d * d;
@@ -364,9 +403,7 @@ static void check_not_worse_than_absmax(enum ork_tier tier, uint32_t k, double (
         double largest = 0.0;
         for (uint32_t i = 0; i < k; i++)
             largest = fmax(largest, fabs(row[i]));
-        double absmax =
-            error_at_scale(tier, row, weighted ? h : NULL, k, largest / (tier == ORK_TIER_NF4 ? 127.0 : 7.0),
-                           tier == ORK_TIER_NF4 ? -127 : -7);
+        double absmax = error_at_scale(tier, row, weighted ? h : NULL, k, largest / outermost(tier), -outermost(tier));
         assert_true(weighted_error(&e, rows, weighted ? h : NULL, channel) <= absmax * 1.00001 + 1e-12);
     }
     free_encoded(&e);
@@ -374,17 +411,16 @@ static void check_not_worse_than_absmax(enum ork_tier tier, uint32_t k, double (
     free(h);
 }
 
-static void test_four_bits_are_never_worse_than_absmax(void **state)
+static void test_searches_are_never_worse_than_absmax(void **state)
 {
     (void)state;
     static const uint32_t ks[] = {1, 2, 3, 8, 17, 32, 100, 576, 2048};
     for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++)
-        for (int weighted = 0; weighted < 2; weighted++) {
-            check_not_worse_than_absmax(ORK_TIER_I4, ks[i], gaussian, weighted);
-            check_not_worse_than_absmax(ORK_TIER_I4, ks[i], laplacian, weighted);
-            check_not_worse_than_absmax(ORK_TIER_NF4, ks[i], gaussian, weighted);
-            check_not_worse_than_absmax(ORK_TIER_NF4, ks[i], laplacian, weighted);
-        }
+        for (int weighted = 0; weighted < 2; weighted++)
+            for (int t = 0; t < SEARCHED_TOTAL; t++) {
+                check_not_worse_than_absmax(searched_tiers[t], ks[i], gaussian, weighted);
+                check_not_worse_than_absmax(searched_tiers[t], ks[i], laplacian, weighted);
+            }
 }
 
 static double relative_error(enum ork_tier tier, uint32_t n, uint32_t k, double (*draw)(void))
@@ -397,7 +433,7 @@ static double relative_error(enum ork_tier tier, uint32_t n, uint32_t k, double 
     return result;
 }
 
-/* Fact sheet on quantization, table 1.1: rel-RMSE of synthetic rows. "MSE" columns for the 4-bit tiers; ours may be better
+/* Fact sheet on quantization, table 1.1: rel-RMSE of synthetic rows. "MSE" columns for 4 to 6 bits; ours may be better
  * than the table, which scans 56 scales and does not refine. */
 static void test_errors_are_those_of_the_fact_sheet(void **state)
 {
@@ -414,6 +450,10 @@ static void test_errors_are_those_of_the_fact_sheet(void **state)
         {ORK_TIER_I4, 4096, gaussian, .1089},  {ORK_TIER_I4, 2048, laplacian, .1588},
         {ORK_TIER_NF4, 512, gaussian, .0954},  {ORK_TIER_NF4, 2048, gaussian, .0979},
         {ORK_TIER_NF4, 4096, gaussian, .0989}, {ORK_TIER_NF4, 2048, laplacian, .1277},
+        {ORK_TIER_I5, 512, gaussian, .058},    {ORK_TIER_I5, 2048, gaussian, .060},
+        {ORK_TIER_I5, 4096, gaussian, .061},   {ORK_TIER_I5, 2048, laplacian, .094},
+        {ORK_TIER_I6, 512, gaussian, .0294},   {ORK_TIER_I6, 2048, gaussian, .0318},
+        {ORK_TIER_I6, 4096, gaussian, .0328},  {ORK_TIER_I6, 2048, laplacian, .0514},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         double found = relative_error(cases[i].tier, 100, cases[i].k, cases[i].draw);
@@ -431,8 +471,10 @@ static void test_search_finds_the_best_scale(void **state)
     double worst = 1.0, found_total = 0.0, best_total = 0.0;
     for (size_t i = 0; i < 4; i++)
         for (int repeat = 0; repeat < 12; repeat++)
-            for (int t = 0; t < 2; t++) {
-                enum ork_tier tier = t == 0 ? ORK_TIER_I4 : ORK_TIER_NF4;
+            for (int t = 0; t < SEARCHED_TOTAL; t++) {
+                enum ork_tier tier = searched_tiers[t];
+                if (t > 1 && ks[i] < 256)
+                    continue; /* with more levels than weights nearly every scale has a minimum of its own */
                 float *row = random_rows(1, ks[i], repeat % 2 ? gaussian : laplacian);
                 struct encoded e = encode(tier, row, 1, ks[i], NULL);
                 double largest = 0.0, best = INFINITY, found = weighted_error(&e, row, NULL, 0);
@@ -441,7 +483,7 @@ static void test_search_finds_the_best_scale(void **state)
                 for (double part = 0.12; part <= 1.0; part *= 1.004)
                     for (int sign = -1; sign <= 1; sign += 2)
                         best = fmin(best, error_at_scale(tier, row, NULL, ks[i],
-                                                         sign * part * largest / (t == 0 ? 7.0 : 127.0), -127));
+                                                         sign * part * largest / outermost(tier), -127));
                 worst = fmax(worst, found / best);
                 found_total += found / best;
                 best_total += 1.0;
@@ -460,8 +502,8 @@ static void test_importance_moves_the_error(void **state)
     float *rows = random_rows(N, K, laplacian), h[K];
     for (int k = 0; k < K; k++)
         h[k] = k % 8 == 0 ? 20.0f : 0.05f;
-    for (int t = 0; t < 2; t++) {
-        enum ork_tier tier = t == 0 ? ORK_TIER_I4 : ORK_TIER_NF4;
+    for (int t = 0; t < SEARCHED_TOTAL; t++) {
+        enum ork_tier tier = searched_tiers[t];
         struct encoded plain = encode(tier, rows, N, K, NULL), aware = encode(tier, rows, N, K, h);
         double plain_error = 0.0, aware_error = 0.0;
         for (uint32_t channel = 0; channel < N; channel++) {
@@ -490,23 +532,27 @@ static void test_zero_importance_is_no_importance(void **state)
     free(row);
 }
 
-/* -8 has no partner: a row with one long tail is best with that tail on the -8 side, whatever its sign. */
+/* -8 and -16 have no partner: a row with one long tail is best with that tail on their side, whatever its sign. */
 static void test_sign_of_the_scale_follows_the_tail(void **state)
 {
     (void)state;
+    static const enum ork_tier tiers[] = {ORK_TIER_I4, ORK_TIER_I5};
     enum { K = 256 };
     float row[K], mirrored[K];
-    for (int k = 0; k < K; k++) {
-        row[k] = (float)(k % 16) - 8.0f;
-        mirrored[k] = -row[k];
+    for (int t = 0; t < 2; t++) {
+        int half = outermost(tiers[t]) + 1;
+        for (int k = 0; k < K; k++) {
+            row[k] = (float)(k % (2 * half) - half);
+            mirrored[k] = -row[k];
+        }
+        struct encoded plain = encode(tiers[t], row, 1, K, NULL), other = encode(tiers[t], mirrored, 1, K, NULL);
+        assert_true(plain.squared_error < 1e-9);
+        assert_true(other.squared_error < 1e-9);
+        assert_true(scale_of(&plain, 0) > 0.0f);
+        assert_true(scale_of(&other, 0) < 0.0f);
+        free_encoded(&plain);
+        free_encoded(&other);
     }
-    struct encoded plain = encode(ORK_TIER_I4, row, 1, K, NULL), other = encode(ORK_TIER_I4, mirrored, 1, K, NULL);
-    assert_true(plain.squared_error < 1e-9);
-    assert_true(other.squared_error < 1e-9);
-    assert_true(scale_of(&plain, 0) > 0.0f);
-    assert_true(scale_of(&other, 0) < 0.0f);
-    free_encoded(&plain);
-    free_encoded(&other);
 }
 
 /* A weight that carries the row (far above ten times its RMS) keeps its value to within a step, although a smaller
@@ -515,9 +561,9 @@ static void test_super_weights_are_not_clipped(void **state)
 {
     (void)state;
     enum { K = 2048 };
-    for (int t = 0; t < 2; t++)
+    for (int t = 0; t < SEARCHED_TOTAL; t++)
         for (int sign = -1; sign <= 1; sign += 2) {
-            enum ork_tier tier = t == 0 ? ORK_TIER_I4 : ORK_TIER_NF4;
+            enum ork_tier tier = searched_tiers[t];
             float *row = random_rows(1, K, gaussian);
             row[777] = 20.0f * (float)sign;
             struct encoded e = encode(tier, row, 1, K, NULL);
@@ -600,7 +646,7 @@ int main(void)
         cmocka_unit_test(test_float_tiers_round_each_value),
         cmocka_unit_test(test_groups_equal_the_whole),
         cmocka_unit_test(test_g8_and_i8_use_the_whole_range),
-        cmocka_unit_test(test_four_bits_are_never_worse_than_absmax),
+        cmocka_unit_test(test_searches_are_never_worse_than_absmax),
         cmocka_unit_test(test_errors_are_those_of_the_fact_sheet),
         cmocka_unit_test(test_search_finds_the_best_scale),
         cmocka_unit_test(test_importance_moves_the_error),

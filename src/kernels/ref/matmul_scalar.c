@@ -4,6 +4,7 @@
 
 #include "base/mathematics.h"
 #include "kernels/isa.h"
+#include "quant/upper_bits.h"
 
 static const int8_t i4_codes[16] = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
 
@@ -12,36 +13,58 @@ static uint32_t activation_row(const struct ork_matmul_args *args, uint32_t i)
     return args->x_rows ? args->x_rows[i] : i;
 }
 
-/* Sum over the 32 inputs of one brick for one channel (32 bytes). */
-static int32_t dot_i8(const uint8_t *weights, const int8_t *x, const int8_t *unused)
+/* Sum over the 32 inputs of one brick for one channel of it. */
+static int32_t dot_i8(const uint8_t *brick, uint32_t channel, const int8_t *x, const int8_t *unused)
 {
     (void)unused;
     int32_t sum = 0;
     for (uint32_t k = 0; k < 32; k++)
-        sum += (int8_t)weights[k] * x[k];
+        sum += (int8_t)brick[channel * 32 + k] * x[k];
     return sum;
 }
 
-/* The same for one channel of a 4-bit brick (16 bytes) and split activations: 16 even inputs, then 16 odd ones. */
-static int32_t dot_4bit(const uint8_t *weights, const int8_t *x, const int8_t *codes)
+/* The same for a 4-bit brick and split activations: 16 even inputs, then 16 odd ones. */
+static int32_t dot_4bit(const uint8_t *brick, uint32_t channel, const int8_t *x, const int8_t *codes)
 {
+    const uint8_t *weights = brick + channel * 16;
     int32_t sum = 0;
     for (uint32_t j = 0; j < 16; j++)
         sum += codes[weights[j] & 15] * x[j] + codes[weights[j] >> 4] * x[16 + j];
     return sum;
 }
 
-typedef int32_t (*brick_dot)(const uint8_t *weights, const int8_t *x, const int8_t *codes);
+static inline int32_t dot_upper(const uint8_t *brick, uint32_t channel, const int8_t *x, uint32_t bits)
+{
+    int32_t sum = 0;
+    for (uint32_t k = 0; k < 32; k++)
+        sum += ork_upper_read(bits, brick, ork_upper_find(bits, 1, channel, k)) * x[k % 2 * 16 + k / 2];
+    return sum;
+}
+
+static int32_t dot_i5(const uint8_t *brick, uint32_t channel, const int8_t *x, const int8_t *unused)
+{
+    (void)unused;
+    return dot_upper(brick, channel, x, 1);
+}
+
+static int32_t dot_i6(const uint8_t *brick, uint32_t channel, const int8_t *x, const int8_t *unused)
+{
+    (void)unused;
+    return dot_upper(brick, channel, x, 2);
+}
+
+typedef int32_t (*brick_dot)(const uint8_t *brick, uint32_t channel, const int8_t *x, const int8_t *codes);
 
 /* One result: channel n of one activation row. */
 static inline float brick_channel(const struct ork_matmul_args *args, uint32_t n, uint32_t row,
-                                  const int8_t *activation, uint32_t brick_channels, brick_dot dot, const int8_t *codes)
+                                  const int8_t *activation, uint32_t brick_channels, uint32_t brick_bytes,
+                                  brick_dot dot, const int8_t *codes)
 {
     const struct ork_matrix *w = args->w;
     const struct ork_activation *x = args->x;
-    const uint32_t bricks = x->k_padded / 32, channel_bytes = 1024 / brick_channels;
-    const uint8_t *weights = w->data + args->expert * w->data_expert_stride +
-                             (uint64_t)(n / brick_channels) * bricks * 1024 + n % brick_channels * channel_bytes;
+    const uint32_t bricks = x->k_padded / 32;
+    const uint8_t *column =
+        w->data + args->expert * w->data_expert_stride + (uint64_t)(n / brick_channels) * bricks * brick_bytes;
     const int8_t *input = activation + (uint64_t)row * x->k_padded;
     const float *scales = (const float *)(const void *)(w->scales + args->expert * w->scale_expert_stride);
     float y = 0.0f;
@@ -49,7 +72,7 @@ static inline float brick_channel(const struct ork_matmul_args *args, uint32_t n
         uint32_t begin = block * (x->block / 32), end = begin + x->block / 32 < bricks ? begin + x->block / 32 : bricks;
         int32_t sum = 0;
         for (uint32_t t = begin; t < end; t++)
-            sum += dot(weights + t * (uint64_t)1024, input + t * 32, codes);
+            sum += dot(column + t * (uint64_t)brick_bytes, n % brick_channels, input + t * 32, codes);
         y = fmaf((float)sum, x->scales[(uint64_t)row * x->blocks + block], y);
     }
     return y * scales[n];
@@ -60,25 +83,37 @@ void ork_matmul_i8_scalar(const struct ork_matmul_args *args)
     for (uint32_t n = args->n_begin; n < args->n_end; n++)
         for (uint32_t i = 0; i < args->m; i++)
             args->y[i * args->y_stride + n] =
-                brick_channel(args, n, activation_row(args, i), args->x->plain, 32, dot_i8, NULL);
+                brick_channel(args, n, activation_row(args, i), args->x->plain, 32, 1024, dot_i8, NULL);
 }
 
-static void matmul_4bit(const struct ork_matmul_args *args, const int8_t *codes)
+/* Bricks of 64 channels. */
+static inline void matmul_split(const struct ork_matmul_args *args, uint32_t brick_bytes, brick_dot dot,
+                                const int8_t *codes)
 {
     for (uint32_t n = args->n_begin; n < args->n_end; n++)
         for (uint32_t i = 0; i < args->m; i++)
             args->y[i * args->y_stride + n] =
-                brick_channel(args, n, activation_row(args, i), args->x->split, 64, dot_4bit, codes);
+                brick_channel(args, n, activation_row(args, i), args->x->split, 64, brick_bytes, dot, codes);
 }
 
 void ork_matmul_i4_scalar(const struct ork_matmul_args *args)
 {
-    matmul_4bit(args, i4_codes);
+    matmul_split(args, 1024, dot_4bit, i4_codes);
 }
 
 void ork_matmul_nf4_scalar(const struct ork_matmul_args *args)
 {
-    matmul_4bit(args, args->w->table);
+    matmul_split(args, 1024, dot_4bit, args->w->table);
+}
+
+void ork_matmul_i5_scalar(const struct ork_matmul_args *args)
+{
+    matmul_split(args, 1280, dot_i5, NULL);
+}
+
+void ork_matmul_i6_scalar(const struct ork_matmul_args *args)
+{
+    matmul_split(args, 1536, dot_i6, NULL);
 }
 
 /* One result of g8: weights [blocks of 32 int8], scales [blocks of f16]. Lanes beyond the last block add zeros, as the
@@ -93,7 +128,7 @@ static float g8_channel(const uint8_t *weights, const uint8_t *scales, const str
         float term = 0.0f, scale = 0.0f;
         if (j < groups) {
             uint16_t half = (uint16_t)(scales[2 * j] | scales[2 * j + 1] << 8);
-            term = (float)dot_i8(weights + j * 32, input + j * 32, NULL) * x_scales[j * 32 / x->block];
+            term = (float)dot_i8(weights, j, input + j * 32, NULL) * x_scales[j * 32 / x->block];
             scale = ork_f16_to_f32(half);
         }
         lane[j % 16] = fmaf(term, scale, lane[j % 16]);
