@@ -23,7 +23,11 @@ static uint32_t probe_dot(uint64_t rounds)
 #pragma GCC unroll 12
     for (int i = 1; i < CHAINS; i++)
         sums[0] = _mm512_add_epi32(sums[0], sums[i]);
-    return (uint32_t)_mm512_reduce_add_epi32(sums[0]);
+    uint32_t lanes[16], total = 0;
+    _mm512_storeu_si512(lanes, sums[0]);
+    for (int i = 0; i < 16; i++)
+        total += lanes[i];
+    return total;
 }
 
 static float probe_multiply_add(uint64_t rounds)
