@@ -49,15 +49,46 @@ class Probes:
 
     def __init__(self, ork):
         self.ork = ork
-        self.program = ROOT / "build/bench/probe_bandwidth"
 
-    def read(self, threads):
-        """Best rate of plain reads in GB/s."""
-        return run_json([self.program, "-t", threads, "-s", 1024, "-r", 5], 120)["best_gb_per_s"]
+    def read(self, threads, megabytes=1024):
+        """What plain reads of a buffer give in GB/s, in the best of several patterns."""
+        found = run_json([self.ork, "probe", "bandwidth", "--quick", "--json", "-t", threads, "--size", megabytes], 120)
+        return found["ceiling"][0]["gb_per_s"]
 
     def dots(self, threads):
-        """10^9 int8 multiply-accumulates a second in the registers, None where it is unknown."""
-        return None
+        """10^9 int8 multiply-accumulates a second in registers."""
+        found = run_json([self.ork, "probe", "compute", "--quick", "--json", "-t", threads], 120)
+        return next(entry["gmac_per_s"] for entry in found["compute"] if entry["kernel"] == "int8 dot")
+
+
+def memory_of(process):
+    """{name: bytes} of /proc/PID/smaps_rollup, empty when the process has ended."""
+    try:
+        text = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii")
+    except OSError:
+        return {}
+    words = [line.split() for line in text.splitlines()[1:]]
+    return {word[0].rstrip(":"): int(word[1]) * 1024 for word in words if len(word) >= 3 and word[2] == "kB"}
+
+
+def watch(command, seconds_max, interval=0.02):
+    """Runs a command and looks at its memory while it runs: (its JSON, [(seconds since its start, {name: bytes})])."""
+    words = [str(word) for word in command]
+    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    seen, started = [], time.monotonic()
+    while process.poll() is None:
+        now = time.monotonic() - started
+        if memory := memory_of(process):
+            seen.append((now, memory))
+        if now > seconds_max:
+            process.kill()
+            process.communicate()
+            raise BenchError(f"took more than {seconds_max} s: {' '.join(words)}")
+        time.sleep(interval)
+    out, errors = process.communicate()
+    if process.returncode != 0:
+        raise BenchError(f"ended with {process.returncode}: {' '.join(words)}: {cause(errors)}")
+    return json.loads(out), seen
 
 
 def info(ork, path):

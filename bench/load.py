@@ -11,14 +11,13 @@ import ctypes
 import json
 import mmap
 import os
-import shutil
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import bench_common as common
+import versus_models as models
 
 STEP = 16 << 20
 SECONDS_MAX = 3600
@@ -64,33 +63,13 @@ def cached_bytes(path):
         libc.munmap(address, size)
 
 
-def memory_of(process):
-    """{name: bytes} of /proc/PID/smaps_rollup, empty when the process has ended."""
-    try:
-        text = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii")
-    except OSError:
-        return {}
-    words = [line.split() for line in text.splitlines()[1:]]
-    return {word[0].rstrip(":"): int(word[1]) * 1024 for word in words if len(word) >= 3 and word[2] == "kB"}
-
-
 def run_ork(options, mode):
     """One `ork run`: its own JSON, with the largest memory figures seen while it ran."""
-    command = [str(options.ork), "run", str(options.pack), "-p", "a", "-n", str(GENERATE), "-c", str(options.context), "-no-cnv",
-               "--ignore-eos", "--temp", "0", "--load", mode, "--json", "-q"]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    peak, end = {}, time.monotonic() + SECONDS_MAX
-    while process.poll() is None:
-        for name, size in memory_of(process).items():
-            peak[name] = max(peak.get(name, 0), size)
-        if time.monotonic() > end:
-            process.kill()
-            raise common.BenchError(f"took more than {SECONDS_MAX} s: {' '.join(command)}")
-        time.sleep(0.02)
-    out, errors = process.communicate()
-    if process.returncode != 0:
-        raise common.BenchError(f"{' '.join(command)}: {errors.strip()}")
-    return {**json.loads(out), "rss_bytes": peak.get("Rss", 0), "huge_bytes": peak.get("AnonHugePages", 0)}
+    result, seen = common.watch(
+        [options.ork, "run", options.pack, "-p", "a", "-n", GENERATE, "-c", options.context, "-no-cnv", "--ignore-eos",
+         "--temp", "0", "--load", mode, "--json", "-q"], SECONDS_MAX)
+    peak = {name: max(memory.get(name, 0) for _, memory in seen) for name in ("Rss", "AnonHugePages")} if seen else {}
+    return {**result, "rss_bytes": peak.get("Rss", 0), "huge_bytes": peak.get("AnonHugePages", 0)}
 
 
 def measure_round(options, mode, warm):
@@ -111,20 +90,9 @@ def measure_round(options, mode, warm):
 
 def prepare(options):
     """The synthetic model and its pack, made once."""
-    folder = common.ork_cache() / "bench"
-    folder.mkdir(parents=True, exist_ok=True)
-    if options.pack:
-        return
-    options.pack = folder / "synthetic-lfm2-8b-a1b.orkpack"
-    if options.pack.is_file() and not options.repack:
-        return
-    gguf = folder / "synthetic-lfm2-8b-a1b.gguf"
-    if shutil.disk_usage(folder).free < 12e9:
-        raise common.BenchError(f"{folder}: 12 GB of free space are needed")
-    if not gguf.is_file():
-        subprocess.run([sys.executable, "-B", str(common.ROOT / "tools/synth_gguf.py"), str(gguf)], check=True,
-                       timeout=SECONDS_MAX)
-    subprocess.run([str(options.ork), "pack", "--force", str(gguf), str(options.pack)], check=True, timeout=SECONDS_MAX)
+    if not options.pack:
+        large = next(entry for entry in models.known() if entry.name == "lfm2-8b-a1b")
+        options.pack = models.make_pack(options.ork, large, "auto", None, options.repack)
 
 
 def median(samples, key):
@@ -158,7 +126,6 @@ def table(options, facts, samples, probe):
 def parse_options():
     parser = argparse.ArgumentParser(prog="bench/load.sh", description=__doc__.splitlines()[0])
     parser.add_argument("--ork", type=Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--probe", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--pack", type=Path, help="an orkpack of yours (default: the synthetic one, made when missing)")
     parser.add_argument("--repack", action="store_true", help="pack the synthetic model again")
     parser.add_argument("--rounds", type=int, default=5)
@@ -167,7 +134,7 @@ def parse_options():
     parser.add_argument("--json", type=Path, default=common.ROOT / "build/bench/load.json", help="where all samples go")
     parser.add_argument("--output", type=Path, help="Markdown file whose block `load` is replaced; else the table is printed")
     options = parser.parse_args()
-    words, hidden = sys.argv[1:], ("--ork", "--probe")
+    words, hidden = sys.argv[1:], ("--ork",)
     options.given = [word for i, word in enumerate(words) if word not in hidden and (i == 0 or words[i - 1] not in hidden)]
     options.cases = [("map", True), ("copy", True)] + ([("map", False), ("copy", False)] if options.cold else [])
     return options
@@ -178,7 +145,7 @@ def main():
     try:
         prepare(options)
         facts = common.machine()
-        probe = common.probe_gb_per_s(options.probe, facts["cores"])
+        probe = common.Probes(options.ork).read(facts["cores"])
         samples = []
         for number in range(1, options.rounds + 1):
             for mode, warm in options.cases:
@@ -188,7 +155,7 @@ def main():
                       f"{sample['load_seconds']:.3f} s, resident {sample['rss_bytes'] / 1e9:.2f} GB, cached after "
                       f"{sample['cached_after_bytes'] / 1e9:.2f} GB, {sample['generated_tokens_per_second']:.1f} tokens/s",
                       file=sys.stderr)
-    except (common.BenchError, OSError, subprocess.SubprocessError) as error:
+    except (common.BenchError, OSError) as error:
         print(f"load: error: {error}", file=sys.stderr)
         return 1
     options.json.parent.mkdir(parents=True, exist_ok=True)

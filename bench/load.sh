@@ -8,6 +8,4 @@ if [ -z "${ORK:-}" ]; then
     make --no-print-directory all >&2
     ORK=build/release/cli/ork
 fi
-mkdir -p build/bench
-cc -O3 -pthread bench/probe_bandwidth.c -o build/bench/probe_bandwidth
-exec python3 -B bench/load.py --ork "$ORK" --probe build/bench/probe_bandwidth "$@"
+exec python3 -B bench/load.py --ork "$ORK" "$@"

@@ -102,7 +102,7 @@ class Versus:
         return peer_files
 
     def choose(self, comparisons, peer_files):
-        chooser = choice.Chooser(self.programs, self.options.choose)
+        chooser = choice.Chooser(self.programs, self.options.timeout, self.options.choose)
         for comparison in comparisons:
             for peer in self.options.peers:
                 files = peer_files[comparison.name, peer]
@@ -125,8 +125,10 @@ class Versus:
                             self.options.repetitions or repetitions, self.options.timeout)
 
     def run_unit(self, comparison, threads, number):
-        """Every engine once, between probes."""
-        before, dots = self.probes.read(threads), self.probes.dots(threads)
+        """Every engine once, between probes of a buffer as large as the model, but of at most 1 GB."""
+        sizes = [cost["size_bytes"] for cost in self.costs.get(comparison.name, {}).values()]
+        megabytes = int(min(max([*sizes, 64e6]), 1024e6) / 1e6)
+        before, dots = self.probes.read(threads, megabytes), self.probes.dots(threads)
         for variant, tests in self.plan[comparison, threads]:
             try:
                 rates = engines.run(self.programs, variant, self.work(comparison, threads, tests))
@@ -134,7 +136,7 @@ class Versus:
                 name = f"{engines.ORK} {variant.kind}" if variant.engine == engines.ORK else variant.engine
                 self.miss(comparison, name, f"{error} (round {number})", threads)
                 continue
-            after = self.probes.read(threads)
+            after = self.probes.read(threads, megabytes)
             for test, found in rates.items():
                 self.samples.append({
                     "comparison": comparison.name, "engine": variant.engine, "label": variant.label(), "threads": threads,

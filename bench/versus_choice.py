@@ -12,12 +12,12 @@ import bench_common as common
 import versus_engines as engines
 import versus_models as models
 
-PROMPT, GENERATE, REPETITIONS, SECONDS_MAX = 128, 24, 2, 300
+PROMPT, GENERATE, REPETITIONS = 128, 24, 2
 
 
 class Chooser:
-    def __init__(self, programs, again):
-        self.programs, self.again = programs, again
+    def __init__(self, programs, seconds_max, again):
+        self.programs, self.seconds_max, self.again = programs, seconds_max, again
         self.path = models.folder() / "versus-choices.json"
         self.kept = json.loads(self.path.read_text(encoding="utf-8")) if self.path.is_file() else {}
         self.names = engines.describe(programs)
@@ -28,7 +28,7 @@ class Chooser:
 
     def trial(self, variant, threads):
         """{test: best rate}, or the reason why there is none."""
-        work = engines.Work(threads, PROMPT, GENERATE, REPETITIONS, SECONDS_MAX)
+        work = engines.Work(threads, PROMPT, GENERATE, REPETITIONS, self.seconds_max)
         try:
             rates = {test: max(found) for test, found in engines.run(self.programs, variant, work).items()}
         except common.BenchError as error:
