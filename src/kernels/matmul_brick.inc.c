@@ -10,7 +10,8 @@
  *   brick_codes      a type: what inflation needs besides the brick
  *   stream_bricks    int32_t acc[BRICK_CHANNELS] = start + codes of `bricks` bricks times x, in natural channel order
  *   inflate_brick    one brick into its place in the panel
- *   multiply_panel   one panel_job: sums of up to BRICK_ROWS rows over some inflated bricks, in panel channel order
+ *   multiply_panel   one panel_job: sums of up to BRICK_ROWS rows over some inflated bricks, in panel channel order;
+ *                    or, with PANEL_WALKS_BLOCKS, multiply_group, one panel_group
  *   panel_to_natural a v16 of 16 channels from panel order to natural order
  *
  * One row streams the bricks; more rows inflate a few bricks of a column into the first cache and use them for a tile
@@ -83,6 +84,24 @@ static void brick_stream_column(const struct ork_matmul_args *args, const struct
     brick_write_row(args, n, 0, y, w_scales);
 }
 
+#ifdef PANEL_WALKS_BLOCKS
+/* Rows first..first+rows-1 of the tile with the inflated bricks begin..end-1. */
+static void brick_multiply_group(struct brick_tile *tile, uint32_t first, uint32_t rows, uint32_t begin, uint32_t end)
+{
+    const struct panel_group group = {.panel = tile->panel,
+                                      .rows = rows,
+                                      .begin = begin,
+                                      .end = end,
+                                      .block_bricks = tile->block_bricks,
+                                      .column_bricks = tile->bricks,
+                                      .acc = tile->acc[first],
+                                      .y = tile->y[first],
+                                      .x = tile->x + first,
+                                      .sums = tile->x_sums + first,
+                                      .scales = tile->x_scales + first};
+    multiply_group(&group);
+}
+#else
 /* Rows first..first+rows-1 of the tile with the inflated bricks begin..end-1, cut at the ends of activation blocks. */
 static void brick_multiply_group(struct brick_tile *tile, uint32_t first, uint32_t rows, uint32_t begin, uint32_t end)
 {
@@ -105,6 +124,7 @@ static void brick_multiply_group(struct brick_tile *tile, uint32_t first, uint32
         t = stop;
     }
 }
+#endif
 
 /* One column of bricks, `rows` rows of the tile, of which the first is row `i` of the call. */
 static void brick_multiply_column(const struct ork_matmul_args *args, struct brick_tile *tile, const uint8_t *column,

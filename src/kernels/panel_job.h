@@ -19,4 +19,18 @@ struct panel_job {
     float scales[BRICK_ROWS];
 };
 
+/* The same for a whole run of inflated bricks that may reach over several activation blocks, for kernels that walk the
+ * blocks themselves (PANEL_WALKS_BLOCKS). */
+struct panel_group {
+    const uint8_t *panel;
+    uint32_t rows;                       /* <= BRICK_ROWS */
+    uint32_t begin, end;                 /* places of the bricks in their column */
+    uint32_t block_bricks, column_bricks;
+    int32_t *acc;                        /* [rows][BRICK_CHANNELS], 64-byte aligned */
+    float *y;                            /* [rows][BRICK_CHANNELS], 64-byte aligned */
+    const int8_t *const *x;              /* [rows]: activations from the column's beginning */
+    const int32_t *const *sums;          /* [rows]: of every block */
+    const float *const *scales;          /* [rows]: of every block */
+};
+
 #endif

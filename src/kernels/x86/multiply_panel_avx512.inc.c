@@ -4,69 +4,87 @@
 
 #define PANEL_REGISTERS (BRICK_CHANNELS / 16)
 
-static inline __attribute__((always_inline)) void multiply_rows(const struct panel_job *job, const int rows)
+#define PANEL_WALKS_BLOCKS
+
+/* What the accumulators of one activation block begin with: the bias of the unsigned weights, or what an earlier run of
+ * bricks left. */
+#define START_SUMS(i, c)                                                                                               \
+    (begins ? _mm512_set1_epi32(-BRICK_BIAS * group->sums[i][block])                                                   \
+            : _mm512_load_si512(group->acc + (i)*BRICK_CHANNELS + (c)*16))
+
+static inline __attribute__((always_inline)) void multiply_rows(const struct panel_group *group, const int rows)
 {
-    __m512i sums[BRICK_ROWS][PANEL_REGISTERS];
-    for (int i = 0; i < rows; i++)
-        for (int c = 0; c < PANEL_REGISTERS; c++)
-            sums[i][c] = job->begins ? _mm512_set1_epi32(job->starts[i])
-                                     : _mm512_load_si512(job->acc + i * BRICK_CHANNELS + c * 16);
-    const uint8_t *panel = job->panel;
+    const uint8_t *panel = group->panel;
     const int8_t *x[BRICK_ROWS];
+#pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
-        x[i] = job->x[i];
-    for (uint64_t k = 0; k < job->bricks * 32; k += 4, panel += BRICK_CHANNELS * 4) {
-        __m512i w[PANEL_REGISTERS];
-        for (int c = 0; c < PANEL_REGISTERS; c++) {
-            w[c] = _mm512_load_si512(panel + c * 64);
-            ORK_KEEP_IN_REGISTER(w[c]);
-        }
-        for (int i = 0; i < rows; i++) {
-            int32_t four;
-            memcpy(&four, x[i] + k, sizeof four);
-            const __m512i input = _mm512_set1_epi32(four);
+        x[i] = group->x[i];
+    uint32_t t = group->begin, block = t / group->block_bricks, block_begin = block * group->block_bricks;
+    for (; t < group->end; block++) {
+        uint32_t block_end = block_begin + group->block_bricks;
+        block_end = block_end < group->column_bricks ? block_end : group->column_bricks;
+        const uint32_t stop = block_end < group->end ? block_end : group->end;
+        const bool begins = t == block_begin, ends = stop == block_end;
+        __m512i sums[BRICK_ROWS][PANEL_REGISTERS];
+#pragma GCC unroll 8
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
             for (int c = 0; c < PANEL_REGISTERS; c++)
-                sums[i][c] = _mm512_dpbusd_epi32(sums[i][c], w[c], input);
+                sums[i][c] = START_SUMS(i, c);
+        for (uint64_t k = t * 32ull, k_end = stop * 32ull; k < k_end; k += 4, panel += BRICK_CHANNELS * 4) {
+            __m512i w[PANEL_REGISTERS];
+#pragma GCC unroll 8
+            for (int c = 0; c < PANEL_REGISTERS; c++) {
+                w[c] = _mm512_load_si512(panel + c * 64);
+                ORK_KEEP_IN_REGISTER(w[c]);
+            }
+#pragma GCC unroll 8
+            for (int i = 0; i < rows; i++) {
+                int32_t four;
+                memcpy(&four, x[i] + k, sizeof four);
+                const __m512i input = _mm512_set1_epi32(four);
+#pragma GCC unroll 8
+                for (int c = 0; c < PANEL_REGISTERS; c++) {
+                    sums[i][c] = _mm512_dpbusd_epi32(sums[i][c], w[c], input);
+                    ORK_KEEP_IN_REGISTER(sums[i][c]);
+                }
+            }
         }
+#pragma GCC unroll 8
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+            for (int c = 0; c < PANEL_REGISTERS; c++) {
+                float *y = group->y + i * BRICK_CHANNELS + c * 16;
+                if (ends)
+                    v16_store(y,
+                              v16_fma(_mm512_cvtepi32_ps(sums[i][c]), v16_set1(group->scales[i][block]), v16_load(y)));
+                else
+                    _mm512_store_si512(group->acc + i * BRICK_CHANNELS + c * 16, sums[i][c]);
+            }
+        t = block_begin = stop;
     }
-    for (int i = 0; i < rows; i++)
-        for (int c = 0; c < PANEL_REGISTERS; c++) {
-            float *y = job->y + i * BRICK_CHANNELS + c * 16;
-            if (job->ends)
-                v16_store(y, v16_fma(_mm512_cvtepi32_ps(sums[i][c]), v16_set1(job->scales[i]), v16_load(y)));
-            else
-                _mm512_store_si512(job->acc + i * BRICK_CHANNELS + c * 16, sums[i][c]);
-        }
 }
 
-static void multiply_panel(const struct panel_job *job)
+/* Not inlined: what its surroundings keep in registers would be spilled within the innermost loop. */
+static __attribute__((noinline)) void multiply_group(const struct panel_group *group)
 {
-    switch (job->rows) {
-    case 1:
-        multiply_rows(job, 1);
-        break;
-    case 2:
-        multiply_rows(job, 2);
-        break;
-    case 3:
-        multiply_rows(job, 3);
-        break;
-    case 4:
-        multiply_rows(job, 4);
-        break;
+    switch (group->rows) {
+#define ROWS_CASE(rows)                                                                                                \
+    case rows:                                                                                                         \
+        multiply_rows(group, rows);                                                                                    \
+        break
+        ROWS_CASE(1);
+        ROWS_CASE(2);
+        ROWS_CASE(3);
+        ROWS_CASE(4);
 #if BRICK_ROWS == 8
-    case 5:
-        multiply_rows(job, 5);
-        break;
-    case 6:
-        multiply_rows(job, 6);
-        break;
-    case 7:
-        multiply_rows(job, 7);
-        break;
+        ROWS_CASE(5);
+        ROWS_CASE(6);
+        ROWS_CASE(7);
 #endif
+#undef ROWS_CASE
     default:
-        multiply_rows(job, BRICK_ROWS);
+        multiply_rows(group, BRICK_ROWS);
         break;
     }
 }
