@@ -284,11 +284,21 @@ void ork_pool_run(ork_pool *pool, uint32_t threads, ork_pool_function function, 
 
 void ork_pool_barrier(ork_pool *pool)
 {
+    ork_pool_barrier_then(pool, NULL, NULL);
+}
+
+void ork_pool_barrier_then(ork_pool *pool, void (*function)(void *context), void *context)
+{
     uint32_t threads = pool->region_threads;
-    if (threads <= 1)
+    if (threads <= 1) {
+        if (function)
+            function(context);
         return;
+    }
     unsigned round = atomic_load_explicit(&pool->barrier_round, memory_order_acquire);
     if (atomic_fetch_add(&pool->barrier_arrived, 1) + 1 == threads) {
+        if (function)
+            function(context);
         atomic_store_explicit(&pool->barrier_arrived, 0, memory_order_relaxed);
         atomic_fetch_add(&pool->barrier_round, 1);
         if (atomic_load(&pool->barrier_sleepers))

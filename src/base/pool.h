@@ -27,6 +27,9 @@ void ork_pool_set_yielding(ork_pool *pool, bool yielding);
 uint64_t ork_pool_yielded_regions(const ork_pool *pool);
 /* Inside a region: returns when all its threads have come here. */
 void ork_pool_barrier(ork_pool *pool);
+/* As ork_pool_barrier; the last thread to come calls function(context) before any of them goes on. For work too small to be
+ * split, it saves the second barrier. */
+void ork_pool_barrier_then(ork_pool *pool, void (*function)(void *context), void *context);
 
 /* Performance cores inside the affinity mask: cores whose cpu_capacity (or, failing that, cpuinfo_max_freq) is at least
  * 80 % of the best, one a physical core. sysfs_root is "/sys" or a test tree; cpus receives up to capacity ids. */

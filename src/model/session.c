@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    BATCH_ROWS = 256,     /* docs/performance.md, "rows of a batch" */
+    BATCH_ROWS = 512,     /* docs/performance.md, "rows of a batch" */
     BATCH_ROWS_MAX = 4096,
     CHECKPOINTS = 8,      /* of recurrent state, the oldest is replaced */
     CHECKPOINT_EVERY = 64 /* tokens generated one by one between checkpoints */

@@ -203,6 +203,47 @@ static void test_barriers_keep_phases_apart(void **state)
         }
 }
 
+/* A counter that only the function between the phases writes, without a lock: everybody sees it step once a barrier. */
+struct between {
+    ork_pool *pool;
+    uint32_t steps;
+    atomic_uint wrong;
+};
+
+static void step(void *context)
+{
+    struct between *between = context;
+    between->steps++;
+}
+
+static void meet_and_step(void *context, uint32_t thread, uint32_t threads)
+{
+    struct between *between = context;
+    (void)thread, (void)threads;
+    for (uint32_t phase = 1; phase <= 20; phase++) {
+        ork_pool_barrier_then(between->pool, step, between);
+        if (between->steps != phase)
+            atomic_fetch_add(&between->wrong, 1);
+        ork_pool_barrier(between->pool);
+    }
+}
+
+static void test_the_last_one_at_a_barrier_calls(void **state)
+{
+    (void)state;
+    for (uint32_t threads = 1; threads <= 5; threads++)
+        for (size_t s = 0; s < sizeof spins_us / sizeof *spins_us; s++) {
+            struct between between = {.pool = make_pool(threads, spins_us[s])};
+            for (uint32_t region = 0; region < REGIONS / 100; region++) {
+                between.steps = 0;
+                ork_pool_run(between.pool, threads, meet_and_step, &between);
+                assert_int_equal(between.steps, 20);
+            }
+            assert_int_equal(atomic_load(&between.wrong), 0);
+            ork_pool_destroy(between.pool);
+        }
+}
+
 static void test_barriers_in_a_part_of_the_pool(void **state)
 {
     (void)state;
@@ -392,6 +433,7 @@ int main(void)
         cmocka_unit_test(test_regions_meet_workers_falling_asleep),
         cmocka_unit_test(test_the_region_ends_with_its_slowest_thread),
         cmocka_unit_test(test_barriers_keep_phases_apart),
+        cmocka_unit_test(test_the_last_one_at_a_barrier_calls),
         cmocka_unit_test(test_barriers_in_a_part_of_the_pool),
         cmocka_unit_test(test_many_more_threads_than_cores),
         cmocka_unit_test(test_pools_come_and_go),

@@ -156,7 +156,7 @@ static void attend_rows(const struct attend_region *r, uint32_t thread, uint32_t
     uint32_t pairs = r->rows * (l->heads / l->heads_kv), begin, end;
     uint32_t tiles = (pairs + ORK_CPU_ATTEND_TILE - 1) / ORK_CPU_ATTEND_TILE;
     struct ork_cpu_share share = ork_cpu_share_make(r->cpu, 0, l->heads_kv * tiles, r->rows, threads);
-    share.piece = 1;
+    share.piece_most = 1;
     while (ork_cpu_share_next(&share, thread, threads, &begin, &end)) {
         uint32_t first = (tiles - 1 - begin % tiles) * ORK_CPU_ATTEND_TILE;
         uint32_t last = pairs - first < ORK_CPU_ATTEND_TILE ? pairs : first + ORK_CPU_ATTEND_TILE;

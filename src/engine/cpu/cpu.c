@@ -66,6 +66,7 @@ static void lay_out(struct ork_cpu *cpu, struct layout *layout)
     cpu->sorted_row = take(layout, choices, sizeof(uint32_t));
     cpu->place = take(layout, choices, sizeof(uint32_t));
     cpu->counting = take(layout, choices, sizeof(uint32_t));
+    cpu->runs = take(layout, threads, sizeof *cpu->runs);
 }
 
 static ork_status choose_block(uint32_t wished, uint32_t *block, ork_error *error)
@@ -159,38 +160,6 @@ struct ork_cpu_channels ork_cpu_unit_channels(const struct ork_matrix *w, uint32
 {
     uint64_t n_end = (uint64_t)end * unit;
     return (struct ork_cpu_channels){begin * unit, n_end < w->n ? (uint32_t)n_end : w->n};
-}
-
-struct ork_cpu_share ork_cpu_share_make(struct ork_cpu *cpu, uint32_t phase, uint32_t units, uint32_t rows,
-                                        uint32_t threads)
-{
-    uint32_t piece = units / (threads * ORK_CPU_PIECES_PER_THREAD);
-    return (struct ork_cpu_share){
-        .next = &cpu->next[phase], .units = units, .piece = piece ? piece : 1, .single_run = rows == 1};
-}
-
-bool ork_cpu_share_next(struct ork_cpu_share *share, uint32_t thread, uint32_t threads, uint32_t *begin, uint32_t *end)
-{
-    if (share->single_run) {
-        if (share->done)
-            return false;
-        share->done = true;
-        ork_split_range(share->units, thread, threads, begin, end);
-        return *begin < *end;
-    }
-    uint64_t first = (uint64_t)atomic_fetch_add(share->next, 1) * share->piece;
-    if (first >= share->units)
-        return false;
-    *begin = (uint32_t)first;
-    *end = share->units - *begin < share->piece ? share->units : *begin + share->piece;
-    return true;
-}
-
-void ork_cpu_run(struct ork_cpu *cpu, uint32_t rows, ork_pool_function function, void *context)
-{
-    for (uint32_t i = 0; i < ORK_CPU_PHASES; i++)
-        atomic_store_explicit(&cpu->next[i], 0, memory_order_relaxed);
-    ork_pool_run(cpu->pool, rows > 1 ? cpu->threads_batch : cpu->threads, function, context);
 }
 
 void ork_cpu_matmul(const struct ork_cpu *cpu, const struct ork_matrix *w, uint32_t expert,

@@ -7,7 +7,12 @@
 
 #include <stdatomic.h>
 
-#define ORK_CPU_PHASES 4u
+#define ORK_CPU_PHASES 4u /* parts of a region that deal out work, at most */
+
+/* What is left of one thread's run of units in a phase; share.c. A line of its own, for it is written often. */
+struct ork_cpu_run_left {
+    _Alignas(64) atomic_ullong word;
+};
 
 struct ork_cpu {
     ork_pool *pool;
@@ -34,7 +39,8 @@ struct ork_cpu {
     uint32_t *sorted_row;           /* [rows * used]: token row of a sorted place */
     uint32_t *place;                /* [rows][used]: sorted place of a choice */
     uint32_t *counting;             /* [rows * used]: 0, 1, 2, ... */
-    atomic_uint next[ORK_CPU_PHASES]; /* work counters of the phases of a region */
+    struct ork_cpu_run_left *runs;  /* [pool threads] */
+    uint32_t region_tag;            /* of phase 0 of the present region */
 };
 
 /* Channels n_begin..n_end-1 of a matrix. */
@@ -48,17 +54,18 @@ uint32_t ork_cpu_units(const struct ork_matrix *w, uint32_t unit);
 /* Channels of the units [begin, end). */
 struct ork_cpu_channels ork_cpu_unit_channels(const struct ork_matrix *w, uint32_t unit, uint32_t begin, uint32_t end);
 
-/* How the units of one phase of a region are dealt out: one run a thread when a single row is computed (long streams, no
- * shared counter), else pieces from a counter, so that a thread that was held up gets fewer. */
+/* How the units of one phase of a region are dealt out; see share.c. One a thread, all made with the same numbers; a phase
+ * ends with a barrier or the region. */
 struct ork_cpu_share {
-    atomic_uint *next;
-    uint32_t units, piece;
-    bool single_run, done;
+    struct ork_cpu_run_left *runs;
+    uint32_t tag, units, piece_most;
+    uint32_t unit, count; /* what a unit here stands for: `unit` of the caller's `count` units */
+    uint32_t passed;      /* runs found empty, beginning with the own one */
 };
 struct ork_cpu_share ork_cpu_share_make(struct ork_cpu *cpu, uint32_t phase, uint32_t units, uint32_t rows,
                                         uint32_t threads);
 bool ork_cpu_share_next(struct ork_cpu_share *share, uint32_t thread, uint32_t threads, uint32_t *begin, uint32_t *end);
-/* Starts a region for so many rows; resets the phases' counters. */
+/* Runs a region for so many rows. */
 void ork_cpu_run(struct ork_cpu *cpu, uint32_t rows, ork_pool_function function, void *context);
 
 void ork_cpu_matmul(const struct ork_cpu *cpu, const struct ork_matrix *w, uint32_t expert,

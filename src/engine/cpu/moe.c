@@ -63,9 +63,13 @@ static void choose_for_row(const struct moe_region *r, uint32_t row, uint32_t th
     }
 }
 
-/* Counting sort of the choices by expert; rows stay in order within an expert. */
-static void sort_choices(const struct moe_region *r)
+/* Counting sort of the choices by expert; rows stay in order within an expert. On one thread, with a single row after
+ * that row's choice. */
+static void sort_choices(void *context)
 {
+    const struct moe_region *r = context;
+    if (r->rows == 1)
+        choose_for_row(r, 0, 0);
     ork_cpu *cpu = r->cpu;
     uint32_t used = r->layer->used, experts = r->layer->router->n, choices = r->rows * used;
     uint32_t *begin = cpu->expert_begin;
@@ -161,16 +165,16 @@ static void compute_output_row(const struct moe_region *r, uint32_t thread, uint
     ork_cpu *cpu = r->cpu;
     const struct ork_matrix *down = r->layer->down;
     uint32_t unit = ork_cpu_unit(down), begin, end;
-    ork_split_range(ork_cpu_units(down, unit), thread, threads, &begin, &end);
-    if (begin == end)
-        return;
-    struct ork_cpu_channels channels = ork_cpu_unit_channels(down, unit, begin, end);
-    for (uint32_t j = 0; j < r->layer->used; j++) {
-        uint32_t place = cpu->place[j];
-        ork_cpu_matmul(cpu, down, cpu->chosen[j], &cpu->product, cpu->counting + place, 1, channels,
-                       cpu->projected + (uint64_t)place * down->n, down->n);
+    struct ork_cpu_share share = ork_cpu_share_make(cpu, 2, ork_cpu_units(down, unit), 1, threads);
+    while (ork_cpu_share_next(&share, thread, threads, &begin, &end)) {
+        struct ork_cpu_channels channels = ork_cpu_unit_channels(down, unit, begin, end);
+        for (uint32_t j = 0; j < r->layer->used; j++) {
+            uint32_t place = cpu->place[j];
+            ork_cpu_matmul(cpu, down, cpu->chosen[j], &cpu->product, cpu->counting + place, 1, channels,
+                           cpu->projected + (uint64_t)place * down->n, down->n);
+        }
+        add_weighted(r, 0, channels, thread);
     }
-    add_weighted(r, 0, channels, thread);
 }
 
 static void compute_output_rows(const struct moe_region *r, uint32_t thread, uint32_t threads)
@@ -202,14 +206,13 @@ static void moe_region(void *context, uint32_t thread, uint32_t threads)
     ork_cpu_prepare_rows(cpu, r->x, r->x_stride, r->layer->norm, r->layer->eps, r->input_codes, thread, threads);
     ork_pool_barrier(cpu->pool);
     score_experts(r, thread, threads);
-    ork_pool_barrier(cpu->pool);
-    ork_split_range(r->rows, thread, threads, &begin, &end);
-    for (uint32_t row = begin; row < end; row++)
-        choose_for_row(r, row, thread);
-    ork_pool_barrier(cpu->pool);
-    if (thread == 0)
-        sort_choices(r);
-    ork_pool_barrier(cpu->pool);
+    if (r->rows > 1) {
+        ork_pool_barrier(cpu->pool);
+        ork_split_range(r->rows, thread, threads, &begin, &end);
+        for (uint32_t row = begin; row < end; row++)
+            choose_for_row(r, row, thread);
+    }
+    ork_pool_barrier_then(cpu->pool, sort_choices, context);
     compute_hidden(r, thread, threads);
     ork_pool_barrier(cpu->pool);
     if (r->product_codes) {
