@@ -34,13 +34,19 @@ void ork_matmul_g8_neon(const struct ork_matmul_args *args);
 void ork_matmul_i8_neon(const struct ork_matmul_args *args);
 void ork_matmul_i4_neon(const struct ork_matmul_args *args);
 void ork_matmul_nf4_neon(const struct ork_matmul_args *args);
+void ork_matmul_i5_neon(const struct ork_matmul_args *args);
+void ork_matmul_i6_neon(const struct ork_matmul_args *args);
 void ork_matmul_g8_dotprod(const struct ork_matmul_args *args);
 void ork_matmul_i8_dotprod(const struct ork_matmul_args *args);
 void ork_matmul_i4_dotprod(const struct ork_matmul_args *args);
 void ork_matmul_nf4_dotprod(const struct ork_matmul_args *args);
+void ork_matmul_i5_dotprod(const struct ork_matmul_args *args);
+void ork_matmul_i6_dotprod(const struct ork_matmul_args *args);
 void ork_matmul_i8_i8mm(const struct ork_matmul_args *args);
 void ork_matmul_i4_i8mm(const struct ork_matmul_args *args);
 void ork_matmul_nf4_i8mm(const struct ork_matmul_args *args);
+void ork_matmul_i5_i8mm(const struct ork_matmul_args *args);
+void ork_matmul_i6_i8mm(const struct ork_matmul_args *args);
 
 /* Fills one matmul row of the table. */
 #define ORK_MATMUL_ROW(kernels, row_tier, row_layout, row_activation, rows, row_isa, function, row_name)               \

@@ -22,6 +22,10 @@ void ork_kernels_install_neon(struct ork_kernels *kernels)
                    "matmul_i4_neon");
     ORK_MATMUL_ROW(kernels, ORK_TIER_NF4, ORK_LAYOUT_BRICK64, ORK_ACTIVATION_I8_SPLIT, 64, isa, ork_matmul_nf4_neon,
                    "matmul_nf4_neon");
+    ORK_MATMUL_ROW(kernels, ORK_TIER_I5, ORK_LAYOUT_BRICK64_5, ORK_ACTIVATION_I8_SPLIT, 64, isa, ork_matmul_i5_neon,
+                   "matmul_i5_neon");
+    ORK_MATMUL_ROW(kernels, ORK_TIER_I6, ORK_LAYOUT_BRICK64_6, ORK_ACTIVATION_I8_SPLIT, 64, isa, ork_matmul_i6_neon,
+                   "matmul_i6_neon");
     kernels->vector = (struct ork_vector_kernels)ORK_VECTOR_TABLE(isa, "neon");
     kernels->isa = isa;
 }
