@@ -126,8 +126,8 @@ static void bench_matmul(struct harness *h, enum ork_tier tier, uint32_t m, uint
 
 enum { HEAD_SIZE = 64, POSITIONS = 256, TILE_ROWS = 48, GROUP_ROWS = 4, CONV_ROWS = 8, CONV_CHANNELS = 256 };
 
-struct vector_memory {
-    float a[VECTOR_LENGTH * 4], b[VECTOR_LENGTH], y[VECTOR_LENGTH];
+struct vector_memory { /* every array begins at a cache line, as the engine's rows do */
+    _Alignas(64) float a[VECTOR_LENGTH * 4], b[VECTOR_LENGTH], y[VECTOR_LENGTH];
     uint16_t halves[VECTOR_LENGTH], keys[POSITIONS * HEAD_SIZE], values[POSITIONS * HEAD_SIZE];
     int8_t plain[VECTOR_LENGTH], split[VECTOR_LENGTH];
     float scales[VECTOR_LENGTH / 32];
@@ -294,9 +294,10 @@ static double time_vector(const struct ork_vector_kernels *v, const struct vecto
 
 static void bench_vectors(struct harness *h, const char *filter)
 {
-    struct vector_memory *s = calloc(1, sizeof *s);
+    struct vector_memory *s = aligned_alloc(64, sizeof *s);
     if (!s)
         exit(2);
+    memset(s, 0, sizeof *s);
     random_floats(&h->seed, FLOATS_NORMAL, s->a, VECTOR_LENGTH * 4);
     random_floats(&h->seed, FLOATS_NORMAL, s->b, VECTOR_LENGTH);
     h->tables[0].vector.f32_to_f16(s->keys, s->a, POSITIONS * HEAD_SIZE < VECTOR_LENGTH * 4 ? POSITIONS * HEAD_SIZE

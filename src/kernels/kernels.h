@@ -81,7 +81,7 @@ struct ork_matmul_kernel {
 };
 
 /* Positions of an attention block: part of the numerics, see above. */
-#define ORK_ATTEND_BLOCK 64u
+#define ORK_ATTEND_BLOCK 128u
 #define ORK_ATTEND_ROWS 96u /* most queries of a tile */
 /* Keys of 16 successive positions stand side by side, channel by channel: element i of position t is at
  * [t / 16][i][t % 16]. Whatever stands at positions not yet written is read, but has no effect. */

@@ -108,12 +108,55 @@ V16_INLINE v16 v16_load_bf16(const uint16_t *p)
     V16_EACH(vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * i), 16)));
 }
 
-/* The conversion gives 0 for NaN by itself. */
-V16_INLINE void v16_store_i8(int8_t *p, v16 a)
+typedef struct {
+    int32x4_t q[4];
+} v16i;
+
+V16_INLINE v16i v16i_zero(void)
 {
-    int16x8_t low = vcombine_s16(vmovn_s32(vcvtnq_s32_f32(a.q[0])), vmovn_s32(vcvtnq_s32_f32(a.q[1])));
-    int16x8_t high = vcombine_s16(vmovn_s32(vcvtnq_s32_f32(a.q[2])), vmovn_s32(vcvtnq_s32_f32(a.q[3])));
-    vst1q_s8(p, vcombine_s8(vmovn_s16(low), vmovn_s16(high)));
+    int32x4_t zero = vdupq_n_s32(0);
+    return (v16i){{zero, zero, zero, zero}};
+}
+
+V16_INLINE v16i v16i_add(v16i a, v16i b)
+{
+    for (int i = 0; i < 4; i++)
+        a.q[i] = vaddq_s32(a.q[i], b.q[i]);
+    return a;
+}
+
+V16_INLINE int32_t v16i_sum(v16i a)
+{
+    return vaddvq_s32(vaddq_s32(vaddq_s32(a.q[0], a.q[1]), vaddq_s32(a.q[2], a.q[3])));
+}
+
+/* The conversion gives 0 for NaN by itself. */
+V16_INLINE v16i v16_round(v16 a)
+{
+    v16i r;
+    for (int i = 0; i < 4; i++)
+        r.q[i] = vcvtnq_s32_f32(a.q[i]);
+    return r;
+}
+
+V16_INLINE int8x16_t v16i_bytes_neon(v16i a)
+{
+    int16x8_t low = vcombine_s16(vmovn_s32(a.q[0]), vmovn_s32(a.q[1]));
+    int16x8_t high = vcombine_s16(vmovn_s32(a.q[2]), vmovn_s32(a.q[3]));
+    return vcombine_s8(vmovn_s16(low), vmovn_s16(high));
+}
+
+V16_INLINE void v16i_store_bytes(int8_t *p, v16i a, v16i b)
+{
+    vst1q_s8(p, v16i_bytes_neon(a));
+    vst1q_s8(p + 16, v16i_bytes_neon(b));
+}
+
+V16_INLINE void v16i_store_bytes_split(int8_t *p, v16i a, v16i b)
+{
+    int8x16_t first = v16i_bytes_neon(a), second = v16i_bytes_neon(b);
+    vst1q_s8(p, vuzp1q_s8(first, second));
+    vst1q_s8(p + 16, vuzp2q_s8(first, second));
 }
 
 V16_INLINE float32x4_t v16_power_neon(int32x4_t n)
@@ -140,12 +183,13 @@ V16_INLINE float v16_sum(v16 a)
 
 V16_INLINE float v16_maximum(v16 a)
 {
-    float lanes[16];
-    v16_store(lanes, a);
-    for (int width = 8; width > 0; width /= 2)
-        for (int i = 0; i < width; i++)
-            lanes[i] = lanes[i] > lanes[i + width] ? lanes[i] : lanes[i + width];
-    return lanes[0];
+    float32x4_t b = vbslq_f32(vcgtq_f32(a.q[0], a.q[2]), a.q[0], a.q[2]);
+    float32x4_t c = vbslq_f32(vcgtq_f32(a.q[1], a.q[3]), a.q[1], a.q[3]);
+    b = vbslq_f32(vcgtq_f32(b, c), b, c);
+    float32x2_t low = vget_low_f32(b), high = vget_high_f32(b);
+    low = vbsl_f32(vcgt_f32(low, high), low, high);
+    float first = vget_lane_f32(low, 0), second = vget_lane_f32(low, 1);
+    return first > second ? first : second;
 }
 
 typedef struct {

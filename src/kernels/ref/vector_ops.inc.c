@@ -98,8 +98,8 @@ static void ORK_KERNEL(softmax)(float *x, uint32_t n, float scale)
         v16_store_partial(x + i, v16_multiply(v16_load_partial(x + i, n - i), inverse), n - i);
 }
 
-/* Largest finite magnitude of n <= 16 * any floats; NaN is skipped, infinity counts as FLT_MAX. */
-static float ORK_KERNEL(absolute_maximum)(const float *x, uint32_t n)
+/* Largest magnitude of n floats; NaN is skipped. */
+V16_INLINE float ORK_KERNEL(absolute_maximum)(const float *x, uint32_t n)
 {
     v16 top = v16_zero();
     uint32_t i = 0;
@@ -107,69 +107,66 @@ static float ORK_KERNEL(absolute_maximum)(const float *x, uint32_t n)
         top = v16_max(v16_absolute(v16_load(x + i)), top);
     if (i < n)
         top = v16_max(v16_absolute(v16_load_partial(x + i, n - i)), top);
-    float maximum = v16_maximum(top);
-    return maximum > 0x1.fffffep127f ? 0x1.fffffep127f : maximum;
+    return v16_maximum(top);
 }
 
-typedef int8_t ORK_KERNEL(bytes) __attribute__((vector_size(16)));
-typedef int32_t ORK_KERNEL(sums) __attribute__((vector_size(64)));
-
-/* Codes of 32 inputs, of which the first n are read and the rest are 0, in k order to plain and as 16 even, 16 odd
- * ones to split; either may be NULL. Adds them to *sums. */
-static inline void ORK_KERNEL(quantize_group)(int8_t *plain, int8_t *split, const float *x, uint32_t n, v16 factor,
-                                              ORK_KERNEL(sums) * sums)
+/* Codes of the 16 inputs from i on, of which those beyond n are 0. */
+V16_INLINE v16i ORK_KERNEL(codes)(const float *x, uint32_t i, uint32_t n, v16 factor)
 {
-    const v16 low = v16_set1(-127.0f), high = v16_set1(127.0f);
-    int8_t codes[32];
-    for (uint32_t i = 0; i < 32; i += 16) {
-        v16 v = v16_zero();
-        if (i + 16 <= n)
-            v = v16_load(x + i);
-        else if (i < n)
-            v = v16_load_partial(x + i, n - i);
-        v16_store_i8(codes + i, v16_min(high, v16_max(low, v16_multiply(v, factor))));
-    }
-    ORK_KERNEL(bytes) first, second;
-    memcpy(&first, codes, 16);
-    memcpy(&second, codes + 16, 16);
-    *sums += __builtin_convertvector(first, ORK_KERNEL(sums)) + __builtin_convertvector(second, ORK_KERNEL(sums));
-    if (plain)
-        memcpy(plain, codes, 32);
-    if (split) {
-        first = __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-        memcpy(split, &first, 16);
-        memcpy(&first, codes, 16);
-        first = __builtin_shufflevector(first, second, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
-        memcpy(split + 16, &first, 16);
-    }
+    v16 v = i + 16 <= n ? v16_load(x + i) : i < n ? v16_load_partial(x + i, n - i) : v16_zero();
+    v = v16_max(v16_set1(-127.0f), v16_multiply(v, factor));
+    return v16_round(v16_min(v16_set1(127.0f), v));
 }
 
+/* One block of `padded` codes, of which the first n are of inputs; returns their sum. */
+V16_INLINE int32_t ORK_KERNEL(quantize_block)(int8_t *plain, int8_t *split, const float *x, uint32_t n, uint32_t padded,
+                                              v16 factor)
+{
+    v16i sums = v16i_zero();
+    for (uint32_t i = 0; i < padded; i += 32) {
+        v16i first = ORK_KERNEL(codes)(x, i, n, factor), second = ORK_KERNEL(codes)(x, i + 16, n, factor);
+        sums = v16i_add(sums, v16i_add(first, second));
+        if (plain)
+            v16i_store_bytes(plain + i, first, second);
+        if (split)
+            v16i_store_bytes_split(split + i, first, second);
+    }
+    return v16i_sum(sums);
+}
+
+/* Sixteen blocks at a time: their maxima, the divisions side by side, their codes. */
 static void ORK_KERNEL(quantize)(struct ork_activation *x, uint32_t row)
 {
     const float *input = x->f32 + row * x->f32_stride;
     int8_t *plain = x->plain ? x->plain + (uint64_t)row * x->k_padded : NULL;
     int8_t *split = x->split ? x->split + (uint64_t)row * x->k_padded : NULL;
-    for (uint32_t block = 0; block < x->blocks; block++) {
-        uint32_t begin = block * x->block;
-        uint32_t padded = x->k_padded - begin < x->block ? x->k_padded - begin : x->block;
-        uint32_t n = begin >= x->k ? 0 : x->k - begin < padded ? x->k - begin : padded;
-        uint64_t slot = (uint64_t)row * x->blocks + block;
-        float maximum = ORK_KERNEL(absolute_maximum)(input + begin, n);
-        /* Below 127 / FLT_MAX the quotient would be infinite and 0 times it NaN; the bound keeps codes right to within
-         * the size of such inputs. */
-        float inverse = maximum > 0.0f ? 127.0f / maximum : 0.0f;
-        inverse = inverse > 0x1.fffffep127f ? 0x1.fffffep127f : inverse;
-        x->scales[slot] = maximum / 127.0f;
-        ORK_KERNEL(sums) sums = {0};
-        for (uint32_t i = 0; i < padded; i += 32) {
-            int8_t *plain_group = plain ? plain + begin + i : NULL, *split_group = split ? split + begin + i : NULL;
-            uint32_t left = i < n ? n - i : 0;
-            ORK_KERNEL(quantize_group)(plain_group, split_group, input + begin + i, left, v16_set1(inverse), &sums);
+    const uint32_t k = x->k, k_padded = x->k_padded, size = x->block, blocks = x->blocks;
+    float *scales = x->scales + (uint64_t)row * blocks;
+    int32_t *sums = x->sums + (uint64_t)row * blocks;
+    const v16 most = v16_set1(127.0f), huge = v16_set1(0x1.fffffep127f);
+    for (uint32_t block = 0; block < blocks; block += 16) {
+        const uint32_t count = blocks - block < 16 ? blocks - block : 16;
+        float maxima[16] = {0}, factors[16];
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t begin = (block + i) * size, left = begin < k ? k - begin : 0;
+            maxima[i] = ORK_KERNEL(absolute_maximum)(input + begin, left < size ? left : size);
         }
-        int32_t sum = 0;
-        for (int i = 0; i < 16; i++)
-            sum += sums[i];
-        x->sums[slot] = sum;
+        v16 maximum = v16_min(v16_load(maxima), huge);
+        v16 scale = v16_divide(maximum, most);
+        if (count == 16)
+            v16_store(scales + block, scale);
+        else
+            v16_store_partial(scales + block, scale, count);
+        /* The bound serves maxima below 127 / FLT_MAX and 0: a quotient that is infinite would make 0 a NaN. Codes stay
+         * right to within the size of such inputs. */
+        v16_store(factors, v16_min(v16_divide(most, maximum), huge));
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t begin = (block + i) * size, left = begin < k ? k - begin : 0;
+            uint32_t padded = k_padded - begin < size ? k_padded - begin : size;
+            sums[block + i] = ORK_KERNEL(quantize_block)(plain ? plain + begin : NULL, split ? split + begin : NULL,
+                                                         input + begin, left < padded ? left : padded, padded,
+                                                         v16_set1(factors[i]));
+        }
     }
 }
 
@@ -252,14 +249,16 @@ V16_INLINE void ORK_KERNEL(short_conv_row)(const struct ork_short_conv *a, uint3
 
 static void ORK_KERNEL(short_conv)(const struct ork_short_conv *a)
 {
-    float ring[ORK_SHORT_CONV_TAPS_MAX][CONV_STRIP] = {{0}};
+    float ring[ORK_SHORT_CONV_TAPS_MAX][CONV_STRIP];
     for (uint32_t begin = 0; begin < a->n; begin += CONV_STRIP) {
         const uint32_t n = a->n - begin < CONV_STRIP ? a->n - begin : CONV_STRIP, past = a->taps - 1;
         float *u[ORK_SHORT_CONV_TAPS_MAX];
         for (uint32_t i = 0; i < a->taps; i++)
             u[i] = ring[i];
-        for (uint32_t i = 0; i < past; i++)
+        for (uint32_t i = 0; i < past; i++) {
+            v16_store(u[i] + (n - 1) / 16 * 16, v16_zero()); /* whole vectors are read */
             memcpy(u[i], a->state + i * a->state_stride + begin, n * sizeof(float));
+        }
         for (uint32_t row = 0; row < a->rows; row++) {
             if (a->taps == 3)
                 ORK_KERNEL(short_conv_row)(a, row, begin, n, u, 3);

@@ -110,10 +110,54 @@ V16_INLINE v16 v16_load_bf16(const uint16_t *p)
     V16_EACH(ork_bf16_to_f32(p[i]));
 }
 
-V16_INLINE void v16_store_i8(int8_t *p, v16 a)
+typedef struct {
+    int32_t lane[16];
+} v16i;
+
+V16_INLINE v16i v16i_zero(void)
+{
+    return (v16i){{0}};
+}
+
+V16_INLINE v16i v16i_add(v16i a, v16i b)
 {
     for (int i = 0; i < 16; i++)
-        p[i] = isnan(a.lane[i]) ? 0 : (int8_t)rintf(a.lane[i]);
+        a.lane[i] += b.lane[i];
+    return a;
+}
+
+V16_INLINE int32_t v16i_sum(v16i a)
+{
+    int32_t sum = 0;
+    for (int i = 0; i < 16; i++)
+        sum += a.lane[i];
+    return sum;
+}
+
+V16_INLINE v16i v16_round(v16 a)
+{
+    v16i r;
+    for (int i = 0; i < 16; i++)
+        r.lane[i] = isnan(a.lane[i]) ? 0 : (int32_t)rintf(a.lane[i]);
+    return r;
+}
+
+V16_INLINE void v16i_store_bytes(int8_t *p, v16i a, v16i b)
+{
+    for (int i = 0; i < 16; i++) {
+        p[i] = (int8_t)a.lane[i];
+        p[i + 16] = (int8_t)b.lane[i];
+    }
+}
+
+V16_INLINE void v16i_store_bytes_split(int8_t *p, v16i a, v16i b)
+{
+    for (int i = 0; i < 8; i++) {
+        p[i] = (int8_t)a.lane[2 * i];
+        p[i + 8] = (int8_t)b.lane[2 * i];
+        p[i + 16] = (int8_t)a.lane[2 * i + 1];
+        p[i + 24] = (int8_t)b.lane[2 * i + 1];
+    }
 }
 
 V16_INLINE v16 v16_scale_by_power(v16 a, v16 shifted)

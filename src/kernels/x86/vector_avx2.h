@@ -120,14 +120,53 @@ V16_INLINE v16 v16_load_bf16(const uint16_t *p)
     return (v16){_mm256_castsi256_ps(_mm256_slli_epi32(low, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(high, 16))};
 }
 
-V16_INLINE void v16_store_i8(int8_t *p, v16 a)
+typedef struct {
+    __m256i low, high;
+} v16i;
+
+V16_INLINE v16i v16i_zero(void)
+{
+    return (v16i){_mm256_setzero_si256(), _mm256_setzero_si256()};
+}
+
+V16_INLINE v16i v16i_add(v16i a, v16i b)
+{
+    return (v16i){_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
+}
+
+V16_INLINE int32_t v16i_sum(v16i a)
+{
+    __m256i b = _mm256_add_epi32(a.low, a.high);
+    __m128i c = _mm_add_epi32(_mm256_castsi256_si128(b), _mm256_extracti128_si256(b, 1));
+    c = _mm_add_epi32(c, _mm_shuffle_epi32(c, 0x4E));
+    return _mm_cvtsi128_si32(_mm_add_epi32(c, _mm_shuffle_epi32(c, 0xB1)));
+}
+
+V16_INLINE v16i v16_round(v16 a)
 {
     __m256 low = _mm256_and_ps(a.low, _mm256_cmp_ps(a.low, a.low, _CMP_ORD_Q));
     __m256 high = _mm256_and_ps(a.high, _mm256_cmp_ps(a.high, a.high, _CMP_ORD_Q));
-    /* Packing works within 128-bit lanes: dwords 0-3 8-11 | 4-7 12-15, then bytes of both. */
-    __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(low), _mm256_cvtps_epi32(high));
-    words = _mm256_permute4x64_epi64(words, 0xD8);
-    _mm_storeu_si128((__m128i *)p, _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+    return (v16i){_mm256_cvtps_epi32(low), _mm256_cvtps_epi32(high)};
+}
+
+/* Packing works within 128-bit lanes and leaves groups of four bytes: a0 a2 b0 b2 | a1 a3 b1 b3. */
+V16_INLINE __m256i v16i_bytes_avx2(v16i a, v16i b)
+{
+    __m256i words_a = _mm256_packs_epi32(a.low, a.high), words_b = _mm256_packs_epi32(b.low, b.high);
+    return _mm256_permutevar8x32_epi32(_mm256_packs_epi16(words_a, words_b), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+V16_INLINE void v16i_store_bytes(int8_t *p, v16i a, v16i b)
+{
+    _mm256_storeu_si256((__m256i *)p, v16i_bytes_avx2(a, b));
+}
+
+V16_INLINE void v16i_store_bytes_split(int8_t *p, v16i a, v16i b)
+{
+    const __m256i order = _mm256_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15, /* both lanes alike */
+                                           0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+    __m256i halves = _mm256_shuffle_epi8(v16i_bytes_avx2(a, b), order);
+    _mm256_storeu_si256((__m256i *)p, _mm256_permute4x64_epi64(halves, 0xD8));
 }
 
 V16_INLINE __m256 v16_scale_half_avx2(__m256 a, __m256 shifted)

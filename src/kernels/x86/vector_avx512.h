@@ -112,11 +112,43 @@ V16_INLINE v16 v16_load_bf16(const uint16_t *p)
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
-/* Nearest even; lanes must lie in -128..127 or be NaN, which gives 0. */
-V16_INLINE void v16_store_i8(int8_t *p, v16 a)
+/* Sixteen int32 lanes. */
+typedef __m512i v16i;
+
+V16_INLINE v16i v16i_zero(void)
 {
-    __mmask16 number = _mm512_cmp_ps_mask(a, a, _CMP_ORD_Q);
-    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_maskz_cvtps_epi32(number, a)));
+    return _mm512_setzero_si512();
+}
+
+V16_INLINE v16i v16i_add(v16i a, v16i b)
+{
+    return _mm512_add_epi32(a, b);
+}
+
+V16_INLINE int32_t v16i_sum(v16i a)
+{
+    return _mm512_reduce_add_epi32(a);
+}
+
+/* Nearest even; NaN gives 0. Lanes must lie within int32 or be NaN. */
+V16_INLINE v16i v16_round(v16 a)
+{
+    return _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(a, a, _CMP_ORD_Q), a);
+}
+
+/* 32 lanes of a and b, each in -128..127, as bytes in order, or the 16 of even place and then the 16 of odd place. */
+V16_INLINE void v16i_store_bytes(int8_t *p, v16i a, v16i b)
+{
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(a));
+    _mm_storeu_si128((__m128i *)(p + 16), _mm512_cvtepi32_epi8(b));
+}
+
+V16_INLINE void v16i_store_bytes_split(int8_t *p, v16i a, v16i b)
+{
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_permutex2var_epi32(a, even, b)));
+    _mm_storeu_si128((__m128i *)(p + 16), _mm512_cvtepi32_epi8(_mm512_permutex2var_epi32(a, odd, b)));
 }
 
 /* a * 2^n for n in -252..254, given as n + V16_ROUND_MAGIC, in two steps so that the result may be subnormal. */
