@@ -21,23 +21,36 @@ static inline void ork_prefetch_neon(const uint8_t *weights)
         __builtin_prefetch(weights + ORK_NEON_PREFETCH_BYTES, 0, 0);
 }
 
+/* The same vector, said to be used here, in the order of these uses: GCC 12 otherwise mixes so many loads and products
+ * that it runs out of registers, or moves sums about. */
+static inline int32x4_t ork_in_order_neon(int32x4_t sum)
+{
+    __asm__ volatile("" : "+w"(sum));
+    return sum;
+}
+
 /* Dword i of the result is the sum of the four dwords of a[i]. */
 static inline int32x4_t ork_sum_four_neon(const int32x4_t *a)
 {
     return vpaddq_s32(vpaddq_s32(a[0], a[1]), vpaddq_s32(a[2], a[3]));
 }
 
-/* products + a times b, byte by byte, added in pairs (i, i + 8). */
+/* a times b, byte by byte, added in pairs (i, i + 8). Two products of at most 128 * 127 fit 16 bits. */
+static inline int16x8_t ork_multiply_neon(int8x16_t a, int8x16_t b)
+{
+    return vmlal_high_s8(vmull_s8(vget_low_s8(a), vget_low_s8(b)), a, b);
+}
+
+/* products + the same. */
 static inline int16x8_t ork_multiply_add_neon(int16x8_t products, int8x16_t a, int8x16_t b)
 {
     return vmlal_high_s8(vmlal_s8(products, vget_low_s8(a), vget_low_s8(b)), a, b);
 }
 
-/* sum + weights times activations without the dot product instruction. Two products of at most 128 * 127 fit 16 bits. */
+/* sum + weights times activations without the dot product instruction. */
 static inline int32x4_t ork_dot_neon(int32x4_t sum, int8x16_t weights, int8x16_t activations)
 {
-    int16x8_t products = vmull_s8(vget_low_s8(weights), vget_low_s8(activations));
-    return vpadalq_s16(sum, vmlal_high_s8(products, weights, activations));
+    return vpadalq_s16(sum, ork_multiply_neon(weights, activations));
 }
 
 /* Transposes 4 by 4 dwords in place. */

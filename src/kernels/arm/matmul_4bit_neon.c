@@ -27,9 +27,7 @@ static inline __attribute__((always_inline)) void stream_run(int32_t *acc, const
             if (uniform) {
                 const int8x16_t low = vshrq_n_s8(vreinterpretq_s8_u8(vshlq_n_u8(nibbles, 4)), 4);
                 const int8x16_t high = vshrq_n_s8(vreinterpretq_s8_u8(nibbles), 4);
-                int16x8_t products = vmull_s8(vget_low_s8(low), vget_low_s8(even));
-                products = ork_multiply_add_neon(vmlal_high_s8(products, low, even), high, odd);
-                sums[i] = vpaddlq_s16(products);
+                sums[i] = vpaddlq_s16(ork_multiply_add_neon(ork_multiply_neon(low, even), high, odd));
             } else {
                 const int8x16_t low = ork_low_codes_neon(table, nibbles), high = ork_high_codes_neon(table, nibbles);
                 sums[i] = ork_dot_neon(ork_dot_neon(vdupq_n_s32(0), low, even), high, odd);

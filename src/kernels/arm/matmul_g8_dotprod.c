@@ -72,7 +72,7 @@ static inline __attribute__((always_inline)) void multiply_group(struct g8_tile 
     for (int q = 0; q < 4; q++) {                                                                                      \
         const int8x16_t weights = vld1q_s8(tile->panel[j][half * 4 + (lane)][q * 4]);                                  \
         for (int i = 0; i < rows; i++)                                                                                 \
-            sums[i][q] = vdotq_laneq_s32(sums[i][q], weights, input[i], lane);                                         \
+            sums[i][q] = ork_in_order_neon(vdotq_laneq_s32(sums[i][q], weights, input[i], lane));                      \
     }
     int32x4_t sums[GROUP_ROWS][4];
     for (int i = 0; i < rows; i++)

@@ -9,7 +9,7 @@ static inline __attribute__((always_inline)) void multiply_rows(const struct pan
     for (int q = 0; q < 4; q++) {                                                                                      \
         const int8x16_t weights = vld1q_s8((const int8_t *)(w + (lane)*BRICK_CHANNELS * 4 + q * 16));                  \
         for (int i = 0; i < rows; i++)                                                                                 \
-            sums[i][q] = vdotq_laneq_s32(sums[i][q], weights, input[i], lane);                                         \
+            sums[i][q] = ork_in_order_neon(vdotq_laneq_s32(sums[i][q], weights, input[i], lane));                      \
     }
     for (uint32_t c = 0; c < BRICK_CHANNELS; c += 16) {
         int32x4_t sums[BRICK_ROWS][4];

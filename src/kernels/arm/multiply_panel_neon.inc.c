@@ -17,8 +17,11 @@ static inline __attribute__((always_inline)) void multiply_rows(const struct pan
                     input[i] = vld1q_s8(job->x[i] + k + half * 16);
                 for (int q = 0; q < 4; q++) {
                     const int8x16_t weights = vld1q_s8(w + q * 32 + half * 16);
+                    int16x8_t products[BRICK_ROWS];
                     for (int i = 0; i < rows; i++)
-                        sums[i][q] = ork_dot_neon(sums[i][q], weights, input[i]);
+                        products[i] = ork_multiply_neon(weights, input[i]);
+                    for (int i = 0; i < rows; i++)
+                        sums[i][q] = ork_in_order_neon(vpadalq_s16(sums[i][q], products[i]));
                 }
             }
         for (int i = 0; i < rows; i++) {
