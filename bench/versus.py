@@ -239,7 +239,8 @@ def write_results(versus, comparisons, facts, minutes):
     settings = {"command": " ".join(["bench/versus.sh", *options.given]), "prompt": options.n_prompt or LARGE[0],
                 "threads": options.threads, "minutes": minutes}
     link = os.path.relpath(options.svg, options.output.parent) if picture and options.output else ""
-    text = report.document(settings, common.machine_line(facts), peers, versus.samples, rows, titles, link)
+    text = report.document(settings, common.machine_line(facts), peers, versus.samples, rows, titles,
+                           versus.trials, link)
     if options.output:
         common.replace_block(options.output, "versus", text)
     else:

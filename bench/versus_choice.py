@@ -24,7 +24,8 @@ class Chooser:
 
     def key(self, comparison, peer, threads, files):
         sizes = " ".join(f"{plan or 'as it is'}:{path.stat().st_size}" for plan, path in files.items())
-        return f"{common.cpu_name()} | {self.names[peer]} | {comparison.name} | {threads} threads | {sizes}"
+        modes = ", ".join(engines.MODES[peer])
+        return f"{common.cpu_name()} | {peer} {self.names[peer]} | {comparison.name} | {threads} threads | {sizes} | {modes}"
 
     def trial(self, variant, threads):
         """{test: best rate}, or the reason why there is none."""

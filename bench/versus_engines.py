@@ -71,12 +71,12 @@ def run(programs, variant, work):
 
 
 def describe(programs):
-    """{engine: what it is}, from the sources' name in a build by tools/peer_build.py, or the folder."""
+    """{peer: its version}, or its build's folder where tools/peer_build.py did not make it."""
     result = {}
     for engine, path in programs.items():
         if engine != ORK:
-            build = path.resolve().parent.name
-            result[engine] = build.removeprefix("build-") if build.startswith(f"build-{engine}") else f"{engine} ({build})"
+            build = path.absolute().parent.name  # as tools/peer_build.py names it
+            result[engine] = build.removeprefix(f"build-{engine}-") if build.startswith(f"build-{engine}-") else build
     return result
 
 

@@ -11,7 +11,8 @@ WIDTH, PANEL_HEIGHT, LEFT, RIGHT, TOP, GAP, BOTTOM = 860, 400, 70, 20, 40, 70, 1
 FONT = "font-family='DejaVu Sans, Helvetica, Arial, sans-serif'"
 # Colours that stay apart for colour-blind readers and in print; the marks differ as well.
 STYLES = {"llama.cpp": ("#b35900", "diamond"), "ik_llama.cpp": ("#6a3d9a", "cross"), "ork nf4": ("#00669e", "circle"),
-          "ork i4": ("#00785a", "square"), "ork i8": ("#a3123a", "triangle")}
+          "ork i4": ("#33c79b", "square"), "ork i8": ("#a3123a", "triangle")}
+HALO = "stroke='#ffffff' stroke-width='3' paint-order='stroke'"
 OTHER = ("#333333", "circle")
 
 
@@ -20,9 +21,9 @@ def style(engine):
 
 
 def mark(kind, x, y, colour):
-    size = 6
+    size = 4 if kind == "square" else 6  # small enough to leave the circle of the other 4-bit tier visible
     if kind == "circle":
-        return f"<circle cx='{x:.1f}' cy='{y:.1f}' r='{size}' fill='{colour}'/>"
+        return f"<circle cx='{x:.1f}' cy='{y:.1f}' r='7.5' fill='{colour}'/>"
     if kind == "cross":
         return (f"<path d='M{x - size:.1f} {y - size:.1f}L{x + size:.1f} {y + size:.1f}M{x - size:.1f} {y + size:.1f}"
                 f"L{x + size:.1f} {y - size:.1f}' stroke='{colour}' stroke-width='3' fill='none'/>")
@@ -94,24 +95,37 @@ def panel(points, top, bandwidth, across, up, threads):
     """Points are (model, engine, bytes a token, tokens/s)."""
     parts = axes(across, up, top, f"{threads} thread{'s' if threads > 1 else ''}")
     parts += memory_line(across, up, bandwidth * 1e9, f"memory: {bandwidth:.0f} GB/s") if bandwidth else []
-    lowest = {}
+    places = {}
+    marks = []
     for model, engine, size, rate in points:
         colour, kind = style(engine)
         x, y = across.at(size), up.at(rate)
-        parts.append(f"<g><title>{escape(f'{model}, {engine}: {rate:.4g} tokens/s, {size / 1e6:.4g} MB a token')}</title>"
+        marks.append(f"<g><title>{escape(f'{model}, {engine}: {rate:.4g} tokens/s, {size / 1e6:.4g} MB a token')}</title>"
                      f"{mark(kind, x, y, colour)}</g>")
-        lowest.setdefault(model, []).append((x, y))
-    # Names under the marks of a model, or above where the one below is taken.
-    taken = []
-    for model, places in sorted(lowest.items(), key=lambda item: item[1][0]):
-        x, below, above = sum(place[0] for place in places) / len(places), max(place[1] for place in places) + 22, \
-            min(place[1] for place in places) - 14
-        x = min(max(x, LEFT + 3.2 * len(model)), WIDTH - RIGHT - 3.2 * len(model))
-        y = below
-        while any(abs(x - other_x) < 3.4 * (len(model) + length) and abs(y - other_y) < 14 for other_x, other_y, length in taken):
-            y = above if y == below else y + 14 if y > below else y - 14
+        places.setdefault(model, []).append((x, y))
+    return parts + marks + names(places)
+
+
+def names(places):
+    """A line through the marks of each model, and its name: below them, or above at the end of the line where below is taken."""
+    parts, taken = [], []
+    for model, found in sorted(places.items(), key=lambda item: min(item[1])):
+        found = sorted(found, key=lambda place: -place[1])
+        half = 3.2 * len(model)
+
+        def free(x, y):
+            return all(abs(x - other) > half + 3.2 * length or abs(y - height) > 14 for other, height, length in taken)
+        x, y = found[0][0], found[0][1] + 22
+        x = min(max(x, LEFT + half + 4), WIDTH - RIGHT - half - 4)
+        if not free(x, y):
+            x = min(max(found[-1][0], LEFT + half + 4), WIDTH - RIGHT - half - 4)
+            y = found[-1][1] - 40
+            while not free(x, y):
+                y -= 16
+            found.append((found[-1][0], y + 5))
         taken.append((x, y, len(model)))
-        parts.append(text(x, y, model, size=11))
+        line = " ".join(f"{a:.1f},{b:.1f}" for a, b in found)
+        parts += [f"<polyline points='{line}' fill='none' stroke='#999999'/>", text(x, y, model, size=11, more=HALO)]
     return parts
 
 

@@ -168,14 +168,21 @@ def counts_line(rows):
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}" if counts else "0"
 
 
-def document(settings, machine_line, peers, samples, rows, titles, plot):
-    """The block of docs/performance.md. `settings`: command, prompt, generate, threads, minutes."""
+def failed_ways(trials):
+    """Sentences about the peers' file types and modes that did not run."""
+    failed = sorted({f"{name.split(', ')[1]} with {name.split(', ')[0]} as {trial['plan'].upper() or 'it is'}, {trial['mode']}"
+                     for name, found in trials.items() for trial in found if "error" in trial})
+    return ["Ways that ended in an error and so were not taken: " + "; ".join(failed) + ".", ""] if failed else []
+
+
+def document(settings, machine_line, peers, samples, rows, titles, trials, plot):
+    """The block of docs/performance.md. `settings`: command, prompt, threads, minutes."""
     lines = [
         f"Measured by `{settings['command']}` in {settings['minutes']:.0f} minutes: {counts_line(rows)} rounds, in each of which "
         f"every engine runs once for a model and thread count, one after the other; medians (lowest to highest round), and a ratio "
         f"is the median of the rounds' ratios. Tests are llama-bench's: a prompt of {settings['prompt']} tokens, and the "
         "generation of tokens one by one. Each peer runs in the fastest of its file types and modes, found in short runs before; "
-        "the table names them. " + "; ".join(f"{name}: {what}" for name, what in peers.items()) + ", native builds.", "",
+        "the table names them. " + (", ".join(f"{name} {what}" for name, what in peers.items()) + ", native builds." if peers else "No peer is there."), "",
         machine_line + ".", "", limits_line(samples, settings["threads"]), ""]
     for test, title in TESTS.items():
         if any(row.test == test for row in rows):
@@ -183,6 +190,7 @@ def document(settings, machine_line, peers, samples, rows, titles, plot):
     if any(row.scaled for row in rows):
         lines += ["\\* ik_llama.cpp has no LFM2 architecture. Its figure is the one of the same experts in a Qwen3 graph (rows of that "
                   "model), scaled by the bytes (decoding) or multiply-accumulates (prompt) that a token takes in either.", ""]
+    lines += failed_ways(trials)
     lines += ["The read ceiling and the int8 peak are what plain reads and dot products gave between the same runs with as many "
               "threads. Multiply-accumulates count the layers' matrices alone, without attention scores and the output head."]
     if plot:
