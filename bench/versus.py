@@ -95,7 +95,10 @@ class Versus:
         peer_files = {}
         for comparison in comparisons:
             for peer in self.options.peers:
-                peer_files[comparison.name, peer] = self.files(comparison, peer)
+                found = peer_files[comparison.name, peer] = self.files(comparison, peer)
+                # A peer that something stands in for is scaled with the cost of this model in its file type.
+                for kind, path in found.items() if comparison.stand_in else ():
+                    self.cost(comparison, engines.Variant("file", path, kind.upper(), ""))
             found = [(variant, ["pp", "tg"]) for variant in self.packs(comparison)]
             for threads in self.options.threads:
                 self.plan[comparison, threads] = list(found)

@@ -12,7 +12,8 @@ import bench_common as common
 import versus_engines as engines
 import versus_models as models
 
-PROMPT, GENERATE, REPETITIONS = 128, 24, 2
+# Tokens of prompt and generation; the better of two repetitions counts.
+LARGE, SMALL, REPETITIONS = (64, 16), (128, 24), 2
 
 
 class Chooser:
@@ -27,9 +28,9 @@ class Chooser:
         modes = ", ".join(engines.MODES[peer])
         return f"{common.cpu_name()} | {peer} {self.names[peer]} | {comparison.name} | {threads} threads | {sizes} | {modes}"
 
-    def trial(self, variant, threads):
+    def trial(self, variant, threads, size):
         """{test: best rate}, or the reason why there is none."""
-        work = engines.Work(threads, PROMPT, GENERATE, REPETITIONS, self.seconds_max)
+        work = engines.Work(threads, *size, REPETITIONS, self.seconds_max)
         try:
             rates = {test: max(found) for test, found in engines.run(self.programs, variant, work).items()}
         except common.BenchError as error:
@@ -40,14 +41,14 @@ class Chooser:
               file=sys.stderr)
         return rates
 
-    def try_all(self, peer, threads, files):
+    def try_all(self, peer, threads, files, size):
         """[{plan, mode, pp, tg or error}]"""
         done, first = {}, next(iter(engines.MODES[peer]))
 
         def run(plan, mode):
             if (plan, mode) not in done:
                 kind = plan or "as it is"
-                done[plan, mode] = self.trial(engines.Variant(peer, files[plan], kind, mode), threads)
+                done[plan, mode] = self.trial(engines.Variant(peer, files[plan], kind, mode), threads, size)
         for plan in files:
             run(plan, first)
         good = {plan: rates for (plan, _), rates in done.items() if isinstance(rates, dict)}
@@ -61,7 +62,7 @@ class Chooser:
         """({test: Variant}, trials); raises when no way runs."""
         key = self.key(comparison, peer, threads, files)
         if self.again or key not in self.kept:
-            trials = self.try_all(peer, threads, files)
+            trials = self.try_all(peer, threads, files, LARGE if comparison.large else SMALL)
             if not any("pp" in trial for trial in trials):
                 raise common.BenchError(trials[0]["error"] if trials else f"{peer} has no file to run")
             self.kept[key] = trials

@@ -30,7 +30,7 @@ class Variant:
     def label(self):
         if self.engine == ORK:
             return self.kind
-        return f"{self.kind if ' ' in self.kind else self.kind.upper()}, {self.mode}"
+        return f"{self.kind if ' ' in self.kind else self.kind.upper()}, {self.mode}".removesuffix(", ")
 
 
 @dataclasses.dataclass(frozen=True)
