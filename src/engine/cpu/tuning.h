@@ -8,7 +8,8 @@
 /* Pieces of work a thread gets of each group when several rows are computed: enough to even out what other programs take
  * from one core, few enough that a piece is several bricks. */
 #define ORK_CPU_PIECES_PER_THREAD 4u
-/* Queries of an attention tile (at most ORK_ATTEND_ROWS): they share the conversion of a block of keys and values. */
+/* Queries of an attention tile (at most ORK_ATTEND_ROWS): they share the conversion of a block of keys and values. 96 are
+ * not faster. docs/performance.md, "Attention". */
 #define ORK_CPU_ATTEND_TILE 48u
 /* Parts of the positions that are worked on apart and then merged when one row is computed, at most so many and not below
  * so many positions each. These two are part of the numerics. */
