@@ -17,7 +17,7 @@ import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- quality table: begin -->", "<!-- quality table: end -->"
-TIERS = ["f32", "f16", "g8", "i8", "auto", "nf4", "i4"]
+TIERS = ["f32", "f16", "g8", "i8", "auto", "i6", "i5", "nf4", "i4"]
 
 
 def sha256(path):

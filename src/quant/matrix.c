@@ -126,8 +126,11 @@ static void decode_upper_row(const struct ork_matrix *matrix, const uint8_t *dat
     uint64_t tiles = ((uint64_t)matrix->k + 31) / 32;
     uint32_t bits = ork_upper_bits(matrix->tier);
 
-    for (uint32_t k = 0; k < matrix->k; k++)
-        out[k] = scale * (float)ork_upper_read(bits, data, ork_upper_find(bits, tiles, channel, k));
+    for (uint32_t first = 0; first < matrix->k; first += 32) {
+        struct ork_upper_place place = ork_upper_find(bits, tiles, channel, first);
+        for (uint32_t i = 0; i < 32 && first + i < matrix->k; i++)
+            out[first + i] = scale * (float)ork_upper_read(bits, data, ork_upper_step(place, i));
+    }
 }
 
 void ork_matrix_decode_row(const struct ork_matrix *matrix, uint32_t expert, uint32_t channel, float *out)

@@ -182,16 +182,20 @@ static void store_upper_row(const struct ork_code_set *set, uint32_t bits, const
 
     for (uint32_t first = 0; first < k; first += BLOCK_K) {
         uint32_t part = k - first < BLOCK_K ? k - first : BLOCK_K;
+        struct ork_upper_place place = ork_upper_find(bits, tiles, channel, first);
         float stored[BLOCK_K];
+        int32_t codes[BLOCK_K];
 
         for (uint32_t i = 0; i < part; i++) {
             float x = row[first + i] * inverse;
             x = x > highest ? highest : x;
             x = ork_round_even(x < lowest ? lowest : x);
             x = choice->sign == 0 ? x : -x;
-            ork_upper_write(data, ork_upper_find(bits, tiles, channel, first + i), bits, (int32_t)x);
+            codes[i] = (int32_t)x;
             stored[i] = scale * x;
         }
+        for (uint32_t i = 0; i < part; i++)
+            ork_upper_write(data, ork_upper_step(place, i), bits, codes[i]);
         add_errors(row + first, stored, part, squared_error, squared_norm);
     }
     memcpy(scales + (uint64_t)channel * sizeof(scale), &scale, sizeof(scale));

@@ -39,6 +39,16 @@ static inline struct ork_upper_place ork_upper_find(uint32_t bits, uint64_t tile
     };
 }
 
+/* The place of k + i, where `first` is that of k, both in one brick and k even. */
+static inline struct ork_upper_place ork_upper_step(struct ork_upper_place first, uint32_t i)
+{
+    first.nibble_byte += i / 2;
+    first.upper_byte += i / 2;
+    first.nibble_shift += i % 2 * 4;
+    first.upper_shift += i % 2 * 4;
+    return first;
+}
+
 /* The code at a place: two's complement of 4 + bits bits. */
 static inline int32_t ork_upper_read(uint32_t bits, const uint8_t *data, struct ork_upper_place place)
 {

@@ -35,9 +35,10 @@ static int32_t dot_4bit(const uint8_t *brick, uint32_t channel, const int8_t *x,
 
 static inline int32_t dot_upper(const uint8_t *brick, uint32_t channel, const int8_t *x, uint32_t bits)
 {
+    const struct ork_upper_place place = ork_upper_find(bits, 1, channel, 0);
     int32_t sum = 0;
     for (uint32_t k = 0; k < 32; k++)
-        sum += ork_upper_read(bits, brick, ork_upper_find(bits, 1, channel, k)) * x[k % 2 * 16 + k / 2];
+        sum += ork_upper_read(bits, brick, ork_upper_step(place, k)) * x[k % 2 * 16 + k / 2];
     return sum;
 }
 
