@@ -1,8 +1,8 @@
 /* The register tile of brick matmuls with more than one row, AArch64 dot product: sixteen channels by up to BRICK_ROWS
  * rows, over a panel of [k / 4][BRICK_CHANNELS][4] signed bytes in natural channel order. */
-#include "kernels/panel_job.h"
+#include "kernels/arm/tile_blocks_neon.h"
 
-static inline __attribute__((always_inline)) void multiply_rows(const struct panel_job *job, const int rows)
+static inline __attribute__((always_inline)) void multiply_rows(const struct panel_group *group, const int rows)
 {
 /* Four k of all rows against sixteen channels; the lane must be a constant. */
 #define STEP(lane)                                                                                                     \
@@ -11,56 +11,58 @@ static inline __attribute__((always_inline)) void multiply_rows(const struct pan
         for (int i = 0; i < rows; i++)                                                                                 \
             sums[i][q] = ork_in_order_neon(vdotq_laneq_s32(sums[i][q], weights, input[i], lane));                      \
     }
+    const int8_t *x[BRICK_ROWS];
+    for (int i = 0; i < rows; i++)
+        x[i] = group->x[i];
     for (uint32_t c = 0; c < BRICK_CHANNELS; c += 16) {
-        int32x4_t sums[BRICK_ROWS][4];
-        for (int i = 0; i < rows; i++)
-            for (int q = 0; q < 4; q++)
-                sums[i][q] =
-                    job->begins ? vdupq_n_s32(job->starts[i]) : vld1q_s32(job->acc + i * BRICK_CHANNELS + c + 4 * q);
-        const uint8_t *w = job->panel + c * 4;
-        for (uint32_t k = 0; k < job->bricks * 32; k += 16, w += BRICK_CHANNELS * 16) {
-            int8x16_t input[BRICK_ROWS];
+        const uint8_t *w = group->panel + c * 4;
+        for (struct tile_block b = tile_block_first(group); b.t < group->end; tile_block_next(group, &b)) {
+            const struct tile_end end = tile_end_of(group, &b, rows);
+            int32x4_t sums[BRICK_ROWS][4];
             for (int i = 0; i < rows; i++)
-                input[i] = vld1q_s8(job->x[i] + k);
-            STEP(0)
-            STEP(1)
-            STEP(2)
-            STEP(3)
-        }
-        for (int i = 0; i < rows; i++) {
-            float *y = job->y + i * BRICK_CHANNELS + c;
-            v16 block;
-            for (int q = 0; q < 4; q++)
-                block.q[q] = vcvtq_f32_s32(sums[i][q]);
-            if (job->ends)
-                v16_store(y, v16_fma(block, v16_set1(job->scales[i]), v16_load(y)));
-            else
                 for (int q = 0; q < 4; q++)
-                    vst1q_s32(job->acc + i * BRICK_CHANNELS + c + 4 * q, sums[i][q]);
+                    sums[i][q] = vdupq_n_s32(0);
+            for (uint64_t k = b.t * 32ull; k < b.stop * 32ull; k += 16, w += BRICK_CHANNELS * 16) {
+                int8x16_t input[BRICK_ROWS];
+                for (int i = 0; i < rows; i++)
+                    input[i] = vld1q_s8(x[i] + k);
+                STEP(0)
+                STEP(1)
+                STEP(2)
+                STEP(3)
+            }
+            if (b.begins && b.ends)
+                for (int i = 0; i < rows; i++)
+                    for (int q = 0; q < 4; q++)
+                        tile_finish(&end, &b, i, c + 4 * q, sums[i][q], true);
+            else
+                for (int i = 0; i < rows; i++)
+                    for (int q = 0; q < 4; q++)
+                        tile_finish(&end, &b, i, c + 4 * q, sums[i][q], false);
         }
     }
 #undef STEP
 }
 
-static __attribute__((noinline)) void multiply_full_tile(const struct panel_job *job)
+static __attribute__((noinline)) void multiply_full_tile(const struct panel_group *group)
 {
-    multiply_rows(job, BRICK_ROWS);
+    multiply_rows(group, BRICK_ROWS);
 }
 
-static void multiply_panel(const struct panel_job *job)
+static void multiply_group(const struct panel_group *group)
 {
-    switch (job->rows) {
+    switch (group->rows) {
     case 1:
-        multiply_rows(job, 1);
+        multiply_rows(group, 1);
         break;
     case 2:
-        multiply_rows(job, 2);
+        multiply_rows(group, 2);
         break;
     case 3:
-        multiply_rows(job, 3);
+        multiply_rows(group, 3);
         break;
     default:
-        multiply_full_tile(job);
+        multiply_full_tile(group);
         break;
     }
 }
