@@ -54,9 +54,14 @@ static void g8_matmul(const struct ork_matmul_args *args)
         for (uint32_t i = 0; i < args->m; i++) {
             uint64_t source = args->x_rows ? args->x_rows[i] : i;
             g8_expand_scales(x_scales, x, source);
-            for (uint32_t n = begin; n < end; n++)
-                args->y[i * args->y_stride + n] = g8_dot(data + n * row_bytes, scales + n * (uint64_t)groups * 2,
-                                                         x->plain + source * row_bytes, x_scales, groups);
+            /* One row alone reads the halves of the run side by side: memory gives two streams more than one. */
+            uint32_t half = args->m == 1 ? (end - begin) / 2 : 0;
+            for (uint32_t n = begin; n < end; n++) {
+                uint32_t channel = n - begin < 2 * half ? begin + (n - begin) / 2 + ((n - begin) % 2 ? half : 0) : n;
+                args->y[i * args->y_stride + channel] =
+                    g8_dot(data + channel * row_bytes, scales + channel * (uint64_t)groups * 2,
+                           x->plain + source * row_bytes, x_scales, groups);
+            }
         }
         begin = end;
     }

@@ -170,6 +170,21 @@ static void check_shapes(struct harness *h)
                 }
 }
 
+/* Runs of channels so long that kernels read their halves side by side: even and odd numbers of columns, a last one that
+ * is cut, and runs just too short for it. */
+static void check_wide(struct harness *h)
+{
+    static const uint32_t channels[] = {128, 255, 256, 257, 320, 450};
+    for (size_t t = 0; t < TIER_COUNT; t++)
+        for (size_t n = 0; n < sizeof channels / sizeof channels[0]; n++) {
+            struct matmul_shape s = random_shape(h, tiers[t], 4096 + 40, 1, n % 2 ? 64 : 128);
+            if (h->quick && n % 3 != 0)
+                continue;
+            s.n = channels[n];
+            check_case(h, &s, true);
+        }
+}
+
 /* Every style of scales with every style of activations and codes, on one odd shape; one row and a tile. */
 static void check_styles(struct harness *h)
 {
@@ -232,6 +247,7 @@ void check_matmuls(struct harness *h)
 {
     check_rows(h);
     check_shapes(h);
+    check_wide(h);
     check_styles(h);
     if (!h->quick)
         check_longest(h);
