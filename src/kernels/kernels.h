@@ -138,6 +138,8 @@ struct ork_vector_kernels {
     void (*silu_multiply)(float *y, const float *gate, const float *up, uint32_t n);
     /* y[i] = 1 / (1 + exp(-x[i])); y may be x. */
     void (*sigmoid)(float *y, const float *x, uint32_t n);
+    /* y[i] = x[i], but minus infinity for NaN; returns the largest of them. y may be x. */
+    float (*copy_maximum)(float *y, const float *x, uint32_t n);
     /* In place: e[i] = exp(scale*x[i] - max of scale*x), each step rounded; x[i] = e[i] * (1 / sum of e). */
     void (*softmax)(float *x, uint32_t n, float scale);
     /* Quantizes one row: per block, scale = absmax / 127 (0 for a zero block), code = nearest even of x / scale

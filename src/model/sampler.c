@@ -2,10 +2,13 @@
  * randomness is the seed; its mathematics is our own, so that a seed gives the same text everywhere. */
 #include "base/error.h"
 #include "base/mathematics.h"
+#include "kernels/kernels.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+
+enum { BLOCK = 128 }; /* logits that share a maximum, so that most are looked at once */
 
 struct candidate {
     float logit;
@@ -13,14 +16,19 @@ struct candidate {
 };
 
 struct ork_sampler {
+    const struct ork_kernels *kernels;
     ork_sampler_params params;
     uint32_t vocabulary;
     uint64_t random_state;
     struct candidate *candidates; /* [vocabulary] */
     double *weights;              /* [vocabulary] */
-    float *adjusted;              /* [vocabulary] */
+    float *adjusted;              /* [vocabulary in whole blocks], minus infinity behind the vocabulary */
+    float *maxima;                /* [blocks] of adjusted */
+    float *largest;               /* [blocks]: scratch of the selection */
+    uint32_t blocks;
     uint32_t *counts;             /* [vocabulary], all 0 between calls */
-    bool *banned;                 /* [vocabulary] */
+    ork_token *banned;            /* [banned_count] */
+    size_t banned_count;
 };
 
 ork_sampler_params ork_sampler_defaults(void)
@@ -72,21 +80,31 @@ ork_status ork_sampler_create(const ork_sampler_params *params, uint32_t vocabul
         return status;
     if (!vocabulary)
         return ork_error_set(error, ORK_BAD_ARGUMENT, "sampler", -1, "the vocabulary is empty");
+    const struct ork_kernels *kernels;
+    status = ork_kernels_get(&kernels, error);
+    if (status != ORK_OK)
+        return status;
     ork_sampler *sampler = calloc(1, sizeof *sampler);
     if (!sampler)
         return ork_error_no_memory(error, "sampler", sizeof *sampler);
+    sampler->kernels = kernels;
     sampler->params = *params;
     sampler->vocabulary = vocabulary;
     sampler->random_state = params->seed;
+    sampler->blocks = (vocabulary - 1) / BLOCK + 1;
     sampler->candidates = malloc(vocabulary * sizeof *sampler->candidates);
     sampler->weights = malloc(vocabulary * sizeof *sampler->weights);
-    sampler->adjusted = malloc(vocabulary * sizeof *sampler->adjusted);
+    sampler->adjusted = malloc((size_t)sampler->blocks * BLOCK * sizeof *sampler->adjusted);
+    sampler->maxima = malloc(sampler->blocks * sizeof *sampler->maxima);
+    sampler->largest = malloc(sampler->blocks * sizeof *sampler->largest);
     sampler->counts = calloc(vocabulary, sizeof *sampler->counts);
-    sampler->banned = calloc(vocabulary, sizeof *sampler->banned);
-    if (!sampler->candidates || !sampler->weights || !sampler->adjusted || !sampler->counts || !sampler->banned) {
+    if (!sampler->candidates || !sampler->weights || !sampler->adjusted || !sampler->maxima || !sampler->largest ||
+        !sampler->counts) {
         ork_sampler_destroy(sampler);
         return ork_error_no_memory(error, "sampler", vocabulary * sizeof *sampler->candidates);
     }
+    for (uint32_t i = vocabulary; i < sampler->blocks * BLOCK; i++)
+        sampler->adjusted[i] = -__builtin_inff();
     *out = sampler;
     return ORK_OK;
 }
@@ -98,6 +116,8 @@ void ork_sampler_destroy(ork_sampler *sampler)
     free(sampler->candidates);
     free(sampler->weights);
     free(sampler->adjusted);
+    free(sampler->maxima);
+    free(sampler->largest);
     free(sampler->counts);
     free(sampler->banned);
     free(sampler);
@@ -108,7 +128,14 @@ ork_status ork_sampler_ban(ork_sampler *sampler, ork_token token, ork_error *err
     if (token < 0 || (uint32_t)token >= sampler->vocabulary)
         return ork_error_set(error, ORK_BAD_ARGUMENT, "token", -1, "%d is not in a vocabulary of %u", token,
                              sampler->vocabulary);
-    sampler->banned[token] = true;
+    for (size_t i = 0; i < sampler->banned_count; i++)
+        if (sampler->banned[i] == token)
+            return ORK_OK;
+    ork_token *grown = realloc(sampler->banned, (sampler->banned_count + 1) * sizeof *grown);
+    if (!grown)
+        return ork_error_no_memory(error, "sampler", (sampler->banned_count + 1) * sizeof *grown);
+    sampler->banned = grown;
+    sampler->banned[sampler->banned_count++] = token;
     return ORK_OK;
 }
 
@@ -122,12 +149,31 @@ static double next_random(ork_sampler *sampler)
     return (double)(z >> 11) * 0x1p-53;
 }
 
+static void copy_logits(ork_sampler *sampler, const float *logits)
+{
+    for (uint32_t block = 0; block < sampler->blocks; block++) {
+        uint32_t begin = block * BLOCK, left = sampler->vocabulary - begin;
+        sampler->maxima[block] =
+            sampler->kernels->vector.copy_maximum(sampler->adjusted + begin, logits + begin, left < BLOCK ? left : BLOCK);
+    }
+}
+
+/* After a logit was changed. */
+static void renew_maximum(ork_sampler *sampler, ork_token token)
+{
+    float *block = sampler->adjusted + (uint32_t)token / BLOCK * BLOCK;
+    sampler->maxima[(uint32_t)token / BLOCK] = sampler->kernels->vector.copy_maximum(block, block, BLOCK);
+}
+
 /* Copies the logits, lowering those of recent tokens and voiding banned ones; NaN counts as minus infinity. */
 static void adjust(ork_sampler *sampler, const float *logits, const ork_token *history, size_t history_count)
 {
     const ork_sampler_params *p = &sampler->params;
-    for (uint32_t i = 0; i < sampler->vocabulary; i++)
-        sampler->adjusted[i] = sampler->banned[i] || logits[i] != logits[i] ? -__builtin_inff() : logits[i];
+    copy_logits(sampler, logits);
+    for (size_t i = 0; i < sampler->banned_count; i++) {
+        sampler->adjusted[sampler->banned[i]] = -__builtin_inff();
+        renew_maximum(sampler, sampler->banned[i]);
+    }
     size_t last = p->repeat_last_n < 0 || (size_t)p->repeat_last_n > history_count ? history_count
                                                                                      : (size_t)p->repeat_last_n;
     bool neutral = p->repeat_penalty == 1.0f && p->frequency_penalty == 0.0f && p->presence_penalty == 0.0f;
@@ -144,30 +190,26 @@ static void adjust(ork_sampler *sampler, const float *logits, const ork_token *h
         *logit = *logit > 0.0f ? *logit / p->repeat_penalty : *logit * p->repeat_penalty;
         *logit -= (float)sampler->counts[recent[i]] * p->frequency_penalty + p->presence_penalty;
         sampler->counts[recent[i]] = 0;
+        renew_maximum(sampler, recent[i]);
     }
 }
 
+/* The lowest id among equals. */
 static ork_token best_token(const ork_sampler *sampler)
 {
-    uint32_t best = 0;
-    for (uint32_t i = 1; i < sampler->vocabulary; i++)
-        if (sampler->adjusted[i] > sampler->adjusted[best])
-            best = i;
-    return (ork_token)best;
+    uint32_t block = 0, i = 0;
+    for (uint32_t b = 1; b < sampler->blocks; b++)
+        if (sampler->maxima[b] > sampler->maxima[block])
+            block = b;
+    while (sampler->adjusted[block * BLOCK + i] != sampler->maxima[block])
+        i++;
+    return (ork_token)(block * BLOCK + i);
 }
 
 /* Highest logit first, lowest id among equals: a total order, so the result does not depend on the sort. */
-static int compare(const void *left, const void *right)
-{
-    const struct candidate *a = left, *b = right;
-    if (a->logit != b->logit)
-        return a->logit > b->logit ? -1 : 1;
-    return a->token < b->token ? -1 : a->token > b->token;
-}
-
 static bool is_better(const struct candidate *a, const struct candidate *b)
 {
-    return compare(a, b) < 0;
+    return a->logit != b->logit ? a->logit > b->logit : a->token < b->token;
 }
 
 static void sift_down(struct candidate *heap, uint32_t count, uint32_t at)
@@ -187,27 +229,65 @@ static void sift_down(struct candidate *heap, uint32_t count, uint32_t at)
     }
 }
 
-/* The k best, sorted; a heap whose root is the worst of the kept ones sees each token once. */
-static uint32_t select_candidates(ork_sampler *sampler)
+/* A logit that at least k tokens reach: the k-th largest maximum of a block. */
+static float reached_by(ork_sampler *sampler, uint32_t k)
 {
-    uint32_t all = sampler->vocabulary, k = all;
+    float *kept = sampler->largest;
+    if (k > sampler->blocks)
+        return -__builtin_inff();
+    /* Kept in order by insertion: few maxima get beyond the first comparison. */
+    uint32_t count = 0;
+    for (uint32_t b = 0; b < sampler->blocks; b++) {
+        float maximum = sampler->maxima[b];
+        if (count == k && maximum <= kept[k - 1])
+            continue;
+        uint32_t at = count < k ? count++ : k - 1;
+        for (; at && kept[at - 1] < maximum; at--)
+            kept[at] = kept[at - 1];
+        kept[at] = maximum;
+    }
+    return kept[k - 1];
+}
+
+/* Offers the tokens of a block to a heap of the k best, whose root is the worst of them. */
+static uint32_t offer_block(ork_sampler *sampler, uint32_t block, float least, uint32_t k, uint32_t count)
+{
     struct candidate *kept = sampler->candidates;
-    if (sampler->params.top_k > 0 && (uint32_t)sampler->params.top_k < all)
-        k = (uint32_t)sampler->params.top_k;
-    for (uint32_t i = 0; i < k; i++)
-        kept[i] = (struct candidate){sampler->adjusted[i], (ork_token)i};
-    if (k < all) {
-        for (uint32_t i = k / 2; i-- > 0;)
-            sift_down(kept, k, i);
-        for (uint32_t i = k; i < all; i++) {
-            struct candidate next = {sampler->adjusted[i], (ork_token)i};
-            if (is_better(&next, &kept[0])) {
-                kept[0] = next;
-                sift_down(kept, k, 0);
-            }
+    uint32_t end = sampler->vocabulary - block * BLOCK < BLOCK ? sampler->vocabulary : (block + 1) * BLOCK;
+    for (uint32_t i = block * BLOCK; i < end; i++) {
+        struct candidate next = {sampler->adjusted[i], (ork_token)i};
+        if (next.logit < least)
+            continue;
+        if (count < k) {
+            kept[count++] = next;
+            for (uint32_t root = count / 2; count == k && root-- > 0;)
+                sift_down(kept, k, root);
+        } else if (is_better(&next, &kept[0])) {
+            kept[0] = next;
+            sift_down(kept, k, 0);
         }
     }
-    qsort(kept, k, sizeof *kept, compare);
+    return count;
+}
+
+/* The k best, sorted. */
+static uint32_t select_candidates(ork_sampler *sampler)
+{
+    uint32_t k = sampler->vocabulary, count = 0;
+    struct candidate *kept = sampler->candidates;
+    if (sampler->params.top_k > 0 && (uint32_t)sampler->params.top_k < k)
+        k = (uint32_t)sampler->params.top_k;
+    float least = reached_by(sampler, k);
+    for (uint32_t block = 0; block < sampler->blocks; block++)
+        if (sampler->maxima[block] >= least)
+            count = offer_block(sampler, block, least, k, count);
+    /* In place: the worst of what is left goes to the end. */
+    for (uint32_t left = k; left-- > 1;) {
+        struct candidate swap = kept[0];
+        kept[0] = kept[left];
+        kept[left] = swap;
+        sift_down(kept, left, 0);
+    }
     return k;
 }
 

@@ -224,6 +224,21 @@ static void check_convolution(struct harness *h, const struct ork_vector_kernels
     harness_check(h, good, "short_conv is wrong");
 }
 
+static void check_maximum(struct harness *h, const struct ork_vector_kernels *v)
+{
+    float x[37], y[37];
+    random_floats(&h->seed, FLOATS_NORMAL, x, 37);
+    x[3] = x[20] = x[36] = NAN;
+    x[33] = 50.0f;
+    bool good = v->copy_maximum(y, x, 37) == 50.0f && v->copy_maximum(y, x, 33) < 50.0f;
+    v->copy_maximum(y, x, 37);
+    for (int i = 0; i < 37; i++)
+        good = good && y[i] == (isnan(x[i]) ? -INFINITY : x[i]);
+    x[0] = NAN;
+    good = good && v->copy_maximum(x, x, 1) == -INFINITY && x[0] == -INFINITY;
+    harness_check(h, good, "%s: copy_maximum is wrong", v->name);
+}
+
 static double half_value(uint16_t bits)
 {
     int exponent = bits >> 10 & 31, fraction = bits & 1023;
@@ -294,4 +309,6 @@ void check_accuracy(struct harness *h)
     check_convolution(h, v);
     for (uint32_t table = 0; table < h->table_count; table++)
         check_halves(h, &h->tables[table].vector);
+    for (uint32_t table = 0; table < h->table_count; table++)
+        check_maximum(h, &h->tables[table].vector);
 }

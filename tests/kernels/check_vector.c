@@ -57,6 +57,15 @@ static void run_sigmoid(struct vector_call *c)
     c->v->sigmoid(c->out, c->alias_first ? c->out : c->a, c->n);
 }
 
+static void run_copy_maximum(struct vector_call *c)
+{
+    float largest = c->v->copy_maximum(c->out, c->alias_first ? c->out : c->a, c->n), want = -INFINITY;
+    for (uint32_t i = 0; i < c->n; i++)
+        want = c->out[i] > want ? c->out[i] : want;
+    if (largest != want)
+        c->out[0] = 1.5f; /* shows as a difference */
+}
+
 static void run_softmax(struct vector_call *c)
 {
     c->v->softmax(c->out, c->n, c->scalar);
@@ -85,6 +94,7 @@ static const struct vector_case cases[] = {
     {"axpy", run_axpy, N, N, NONE, false, false},
     {"silu_multiply", run_silu_multiply, N, N, N, false, true},
     {"sigmoid", run_sigmoid, N, N, NONE, false, true},
+    {"copy_maximum", run_copy_maximum, N, N, NONE, false, true},
     {"softmax", run_softmax, N, NONE, NONE, false, false},
     {"rope_adjacent", run_rope_adjacent, PAIRS, N, N, false, false},
     {"rope_halves", run_rope_halves, PAIRS, N, N, false, false},

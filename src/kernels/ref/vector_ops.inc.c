@@ -67,6 +67,24 @@ static void ORK_KERNEL(sigmoid)(float *y, const float *x, uint32_t n)
         v16_store_partial(y + i, v16_sigmoid(v16_load_partial(x + i, n - i)), n - i);
 }
 
+static float ORK_KERNEL(copy_maximum)(float *y, const float *x, uint32_t n)
+{
+    const v16 least = v16_set1(-INFINITY);
+    v16 top = least;
+    uint32_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        v16 v = v16_max(v16_load(x + i), least);
+        v16_store(y + i, v);
+        top = v16_max(v, top);
+    }
+    float maximum = v16_maximum(top);
+    for (; i < n; i++) {
+        y[i] = x[i] > -INFINITY ? x[i] : -INFINITY;
+        maximum = y[i] > maximum ? y[i] : maximum;
+    }
+    return maximum;
+}
+
 static void ORK_KERNEL(softmax)(float *x, uint32_t n, float scale)
 {
     const v16 factor = v16_set1(scale);
@@ -282,6 +300,7 @@ static void ORK_KERNEL(short_conv)(const struct ork_short_conv *a)
         .isa = isa_number, .name = "vector_" isa_name, .rms_norm = ORK_KERNEL(rms_norm), .add = ORK_KERNEL(add),       \
         .multiply = ORK_KERNEL(multiply), .axpy = ORK_KERNEL(axpy), .silu_multiply = ORK_KERNEL(silu_multiply),        \
         .sigmoid = ORK_KERNEL(sigmoid), .softmax = ORK_KERNEL(softmax), .quantize = ORK_KERNEL(quantize),              \
+        .copy_maximum = ORK_KERNEL(copy_maximum),                                                                      \
         .rope_adjacent = ORK_KERNEL(rope_adjacent), .rope_halves = ORK_KERNEL(rope_halves),                            \
         .attend = ORK_KERNEL(attend), .attend_merge = ORK_KERNEL(attend_merge),                                        \
         .attend_finish = ORK_KERNEL(attend_finish),                                                                    \
