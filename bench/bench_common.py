@@ -9,6 +9,7 @@ import math
 import os
 import platform
 import re
+import resource
 import subprocess
 import time
 from pathlib import Path
@@ -61,6 +62,26 @@ class Probes:
         return next(entry["gmac_per_s"] for entry in found["compute"] if entry["kernel"] == "int8 dot")
 
 
+class Bystanders:
+    """How many cores other programs kept busy since this was made: all processors' time without that of this process and of
+    the children that have ended."""
+
+    def __init__(self):
+        self.started, self.busy, self.own = time.monotonic(), *self.times()
+
+    @staticmethod
+    def times():
+        user, nice, system, _idle, _wait, interrupt, soft = (int(word) for word in
+                                                             Path("/proc/stat").read_text(encoding="ascii").split()[1:8])
+        own = sum(usage.ru_utime + usage.ru_stime for usage in map(resource.getrusage, (resource.RUSAGE_SELF,
+                                                                                        resource.RUSAGE_CHILDREN)))
+        return (user + nice + system + interrupt + soft) / os.sysconf("SC_CLK_TCK"), own
+
+    def cores(self):
+        busy, own = self.times()
+        return max(0.0, (busy - self.busy - (own - self.own)) / max(time.monotonic() - self.started, 1e-3))
+
+
 def memory_of(process):
     """{name: bytes} of /proc/PID/smaps_rollup, empty when the process has ended."""
     try:
@@ -71,7 +92,7 @@ def memory_of(process):
     return {word[0].rstrip(":"): int(word[1]) * 1024 for word in words if len(word) >= 3 and word[2] == "kB"}
 
 
-def watch(command, seconds_max, interval=0.02):
+def watch(command, seconds_max, interval=0.05):
     """Runs a command and looks at its memory while it runs: (its JSON, [(seconds since its start, {name: bytes})])."""
     words = [str(word) for word in command]
     process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -18,15 +18,15 @@ SECONDS_MAX = 1800
 SETTLED_TOKENS, DEFAULT_TOKENS = 100, 10000
 RESIDENT_MAX, GROWTH_MAX = 1.05, 1 << 20
 GENERATE = 24
-# Three layers, so that short convolution, attention and experts are all there.
-SMALL = ("--shape", "lfm2-8b-a1b", "--layers", "3", "--experts", "8", "--vocabulary", "4096")
+SMALL = ("--shape", "qwen3-30b-a3b", "--layers", "2", "--experts", "16", "--vocabulary", "4096")
+INTERVAL_SECONDS = {"resident": 0.02, "growth": 0.25}
 
 
-def run(options, pack, tokens, context):
+def run(options, pack, tokens, context, what):
     """(ork's JSON, resident bytes over time) of one generation."""
     result, seen = common.watch(
         [options.ork, "run", pack, "-p", "a", "-n", tokens, "-c", context, "-no-cnv", "--ignore-eos", "--temp", "0", "--load",
-         "copy", "-t", options.threads, "--json", "-q"], SECONDS_MAX)
+         "copy", "-t", options.threads, "--json", "-q"], SECONDS_MAX, INTERVAL_SECONDS[what])
     if result["generated_tokens"] != tokens:
         raise common.BenchError(f"{pack}: {result['generated_tokens']} tokens instead of {tokens}: is the context too small?")
     return result, [(seconds, memory["Rss"]) for seconds, memory in seen if "Rss" in memory]
@@ -34,7 +34,7 @@ def run(options, pack, tokens, context):
 
 def resident(options, pack):
     """The most that was resident, beside what there is to keep."""
-    result, seen = run(options, pack, GENERATE, options.context)
+    result, seen = run(options, pack, GENERATE, options.context, "resident")
     planned = pack.stat().st_size + result["kv_bytes"] + result["state_bytes"]
     most = max(size for _, size in seen)
     return {"pack": pack.name, "pack_bytes": pack.stat().st_size, "kv_bytes": result["kv_bytes"],
@@ -42,23 +42,23 @@ def resident(options, pack):
 
 
 def small_pack(options):
-    """A pack of a few hundred MB, made once."""
-    gguf = models.folder() / "memory-3.gguf"
+    """A pack of about 100 MB."""
+    gguf = models.folder() / "memory-2.gguf"
     pack = gguf.with_suffix(".orkpack")
     if not gguf.is_file():
         models.run([sys.executable, "-B", common.ROOT / "tools/synth_gguf.py", gguf, *SMALL])
-    models.run([options.ork, "pack", "--force", "-q", gguf, pack])
+    models.run([options.ork, "pack", "--force", "-q", "--default-tier", "nf4", gguf, pack])
     return pack
 
 
 def growth(options):
     """Resident bytes at the 100th token and at the end. Tokens are taken as evenly spread over the time of generation; early
     ones are faster, so the first sample that counts is never too early."""
-    result, seen = run(options, small_pack(options), options.tokens, options.tokens + 256)
+    result, seen = run(options, small_pack(options), options.tokens, options.tokens + 256, "growth")
     begun = seen[-1][0] - result["generate_seconds"]
     settled = begun + result["generate_seconds"] * SETTLED_TOKENS / options.tokens
     counted = [size for seconds, size in seen if seconds >= settled]
-    if len(counted) < 10:
+    if len(counted) < 4:
         raise common.BenchError("too few samples while tokens were generated")
     return {"tokens": options.tokens, "kv_bytes": result["kv_bytes"], "first_bytes": counted[0], "most_bytes": max(counted),
             "last_bytes": counted[-1], "grown_bytes": max(counted) - counted[0], "samples": len(counted),

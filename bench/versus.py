@@ -134,7 +134,7 @@ class Versus:
         before, dots = self.probes.read(threads, megabytes), self.probes.dots(threads)
         for variant, tests in self.plan[comparison, threads]:
             try:
-                rates = engines.run(self.programs, variant, self.work(comparison, threads, tests))
+                rates, others = engines.run_alone(self.programs, variant, self.work(comparison, threads, tests))
             except common.BenchError as error:
                 name = f"{engines.ORK} {variant.kind}" if variant.engine == engines.ORK else variant.engine
                 self.miss(comparison, name, f"{error} (round {number})", threads)
@@ -143,11 +143,12 @@ class Versus:
             for test, found in rates.items():
                 self.samples.append({
                     "comparison": comparison.name, "engine": variant.engine, "label": variant.label(), "threads": threads,
-                    "round": number, "test": test, "rate": statistics.median(found), "rates": found,
+                    "round": number, "test": test, "rate": statistics.median(found), "rates": found, "others_cores": others,
                     "read_gb_per_s": (before + after) / 2, "dot_gmac_per_s": dots})
             shown = ", ".join(f"{test} {statistics.median(found):.4g}" for test, found in rates.items())
             say(f"round {number}/{self.options.rounds}, {comparison.name}, {threads} threads, {variant.engine} "
-                f"({variant.label()}): {shown} tokens/s; memory {before:.1f}, {after:.1f} GB/s")
+                f"({variant.label()}): {shown} tokens/s; memory {before:.1f}, {after:.1f} GB/s" +
+                (f"; others kept {others:.1f} cores busy" if others > engines.OTHERS_CORES_MAX else ""))
             before = after
 
     def measure(self):
@@ -240,7 +241,7 @@ def write_results(versus, comparisons, facts, minutes):
     if picture:
         options.svg.write_text(picture, encoding="utf-8")
     settings = {"command": " ".join(["bench/versus.sh", *options.given]), "prompt": options.n_prompt or LARGE[0],
-                "threads": options.threads, "minutes": minutes}
+                "threads": options.threads, "minutes": minutes, "others_max": engines.OTHERS_CORES_MAX}
     link = os.path.relpath(options.svg, options.output.parent) if picture and options.output else ""
     text = report.document(settings, common.machine_line(facts), peers, versus.samples, rows, titles,
                            versus.trials, link)

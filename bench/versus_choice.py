@@ -32,7 +32,7 @@ class Chooser:
         """{test: best rate}, or the reason why there is none."""
         work = engines.Work(threads, *size, REPETITIONS, self.seconds_max)
         try:
-            rates = {test: max(found) for test, found in engines.run(self.programs, variant, work).items()}
+            rates = {test: max(found) for test, found in engines.run_alone(self.programs, variant, work)[0].items()}
         except common.BenchError as error:
             print(f"versus: trial: {variant.engine}, {variant.label()}, {threads} threads: {error}", file=sys.stderr)
             return str(error)

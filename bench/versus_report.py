@@ -182,7 +182,8 @@ def document(settings, machine_line, peers, samples, rows, titles, trials, plot)
         f"every engine runs once for a model and thread count, one after the other; medians (lowest to highest round), and a ratio "
         f"is the median of the rounds' ratios. Tests are llama-bench's: a prompt of {settings['prompt']} tokens, and the "
         "generation of tokens one by one. Each peer runs in the fastest of its file types and modes, found in short runs before; "
-        "the table names them. " + (", ".join(f"{name} {what}" for name, what in peers.items()) + ", native builds." if peers else "No peer is there."), "",
+        "the table names them. " + (", ".join(f"{name} {what}" for name, what in peers.items()) + ", native builds." if peers
+                                    else "No peer is there."), "",
         machine_line + ".", "", limits_line(samples, settings["threads"]), ""]
     for test, title in TESTS.items():
         if any(row.test == test for row in rows):
@@ -190,6 +191,9 @@ def document(settings, machine_line, peers, samples, rows, titles, trials, plot)
     if any(row.scaled for row in rows):
         lines += ["\\* ik_llama.cpp has no LFM2 architecture. Its figure is the one of the same experts in a Qwen3 graph (rows of that "
                   "model), scaled by the bytes (decoding) or multiply-accumulates (prompt) that a token takes in either.", ""]
+    disturbed = [sample for sample in samples if sample.get("others_cores", 0) > settings["others_max"]]
+    lines += [f"A run during which other programs kept more than {settings['others_max']} cores busy was made once more, and the less "
+              f"disturbed one counts; {len(disturbed)} of {len(samples)} figures are from runs that were disturbed even so.", ""]
     lines += failed_ways(trials)
     lines += ["The read ceiling and the int8 peak are what plain reads and dot products gave between the same runs with as many "
               "threads. Multiply-accumulates count the layers' matrices alone, without attention scores and the output head."]

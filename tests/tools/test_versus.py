@@ -1,6 +1,7 @@
 """Guards bench/versus.py: which runs are made, the ratios and fractions out of them, that a failing or absent peer is named, and
 that table, JSON and plot are well-formed. The engines are small scripts with known speeds, so every figure can be foretold."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -15,6 +16,7 @@ import xml.etree.ElementTree
 SOURCE = pathlib.Path(os.environ.get("ORK_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(SOURCE / "bench"))
 
+import bench_common  # noqa: E402
 import versus_models  # noqa: E402
 import versus_plot  # noqa: E402
 import versus_report  # noqa: E402
@@ -78,7 +80,7 @@ class Versus(unittest.TestCase):
             environment.pop(name, None)
         run = subprocess.run([sys.executable, "-B", SOURCE / "bench/versus.py", "--ork", self.folder / "ork/ork", "--json",
                               self.folder / "versus.json", "--output", self.folder / "page.md", *map(str, words)],
-                             capture_output=True, text=True, check=False, timeout=120, env=environment)
+                             capture_output=True, text=True, check=False, timeout=600, env=environment)
         self.assertEqual(run.returncode, code, run.stderr)
         return run
 
@@ -117,16 +119,21 @@ class Versus(unittest.TestCase):
         titles = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}title")]
         self.assertIn("small, ork nf4: 400 tokens/s, 1 MB a token", titles)
 
+    def runs(self):
+        """The engines in the order of their runs; runs that were made again because the machine was busy count once."""
+        lines = self.log.read_text(encoding="utf-8").splitlines()
+        names = [line.split()[0] for line in lines if line.startswith(("ork bench", "llama"))]
+        return [name for name, _ in itertools.groupby(names)]
+
     def test_engines_take_turns_and_choices_are_remembered(self):
         self.program("ork")
         llama = self.program("llama")
-        self.versus(self.model, "--llama", llama, "--peers", "llama.cpp", "-t", 2, "--rounds", 2, "--tiers", "nf4")
-        first = [line.split()[0] for line in self.log.read_text().splitlines() if " bench " in f" {line} " or line[:5] == "llama"]
-        self.assertEqual(first, ["llama"] * 2 + ["ork", "llama"] * 2)
+        words = (self.model, "--llama", llama, "--peers", "llama.cpp", "-t", 2, "--tiers", "nf4")
+        self.versus(*words, "--rounds", 2)
+        self.assertEqual(self.runs(), ["llama", "ork", "llama", "ork", "llama"])  # the trials first
         self.log.unlink()
-        self.versus(self.model, "--llama", llama, "--peers", "llama.cpp", "-t", 2, "--rounds", 1, "--tiers", "nf4")
-        second = [line.split()[0] for line in self.log.read_text().splitlines() if " bench " in f" {line} " or line[:5] == "llama"]
-        self.assertEqual(second, ["ork", "llama"])
+        self.versus(*words, "--rounds", 1)
+        self.assertEqual(self.runs(), ["ork", "llama"])
 
     def test_what_fails_is_named(self):
         self.program("ork", broken="i8")
@@ -155,6 +162,23 @@ class Versus(unittest.TestCase):
         self.program("ork")
         self.assertIn("no such model: nothing", self.versus("nothing", code=1).stderr)
         self.assertIn("no such file: none.gguf", self.versus("none.gguf", code=1).stderr)
+
+
+class Bystanders(unittest.TestCase):
+    def test_own_work_does_not_count_and_that_of_others_does(self):
+        spin = [sys.executable, "-c", "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass"]
+        own = bench_common.Bystanders()
+        subprocess.run(spin, check=True)
+        before = bench_common.Bystanders()
+        other = subprocess.Popen(spin)
+        try:
+            # Not waited for while it is looked at: its time is nobody's yet.
+            os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
+            seen = before.cores() * (time.monotonic() - before.started)
+        finally:
+            other.wait()
+        self.assertGreater(seen, 0.4)
+        self.assertGreaterEqual(own.cores(), 0.0)
 
 
 class Report(unittest.TestCase):
