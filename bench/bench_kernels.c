@@ -270,9 +270,9 @@ static const struct vector_bench {
     {"vector_rope_adjacent", run_rope_adjacent, 12.0 * VECTOR_LENGTH, 0},
     {"vector_rope_halves", run_rope_halves, 12.0 * VECTOR_LENGTH, 0},
     {"vector_f32_to_f16", run_f32_to_f16, 6.0 * VECTOR_LENGTH, 0},
-    {"vector_short_conv", run_short_conv, 16.0 * CONV_ROWS * CONV_CHANNELS, 0},
-    {"vector_attend_tile", run_attend_tile, 0, 2.0 * TILE_ROWS * POSITIONS * HEAD_SIZE},
-    {"vector_attend_group", run_attend_group, 0, 2.0 * GROUP_ROWS * POSITIONS * HEAD_SIZE},
+    {"vector_short_conv", run_short_conv, 16.0 * CONV_ROWS *CONV_CHANNELS, 0},
+    {"vector_attend_tile", run_attend_tile, 0, 2.0 * TILE_ROWS *POSITIONS *HEAD_SIZE},
+    {"vector_attend_group", run_attend_group, 0, 2.0 * GROUP_ROWS *POSITIONS *HEAD_SIZE},
 };
 
 static double time_vector(const struct ork_vector_kernels *v, const struct vector_bench *bench, struct vector_memory *s)
@@ -300,8 +300,8 @@ static void bench_vectors(struct harness *h, const char *filter)
     memset(s, 0, sizeof *s);
     random_floats(&h->seed, FLOATS_NORMAL, s->a, VECTOR_LENGTH * 4);
     random_floats(&h->seed, FLOATS_NORMAL, s->b, VECTOR_LENGTH);
-    h->tables[0].vector.f32_to_f16(s->keys, s->a, POSITIONS * HEAD_SIZE < VECTOR_LENGTH * 4 ? POSITIONS * HEAD_SIZE
-                                                                                            : VECTOR_LENGTH * 4);
+    h->tables[0].vector.f32_to_f16(
+        s->keys, s->a, POSITIONS * HEAD_SIZE < VECTOR_LENGTH * 4 ? POSITIONS * HEAD_SIZE : VECTOR_LENGTH * 4);
     for (size_t which = 0; which < sizeof vector_benches / sizeof *vector_benches; which++) {
         const struct vector_bench *bench = &vector_benches[which];
         if (!strstr(bench->name, filter))

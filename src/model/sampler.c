@@ -26,19 +26,15 @@ struct ork_sampler {
     float *maxima;                /* [blocks] of adjusted */
     float *largest;               /* [blocks]: scratch of the selection */
     uint32_t blocks;
-    uint32_t *counts;             /* [vocabulary], all 0 between calls */
-    ork_token *banned;            /* [banned_count] */
+    uint32_t *counts;  /* [vocabulary], all 0 between calls */
+    ork_token *banned; /* [banned_count] */
     size_t banned_count;
 };
 
 ork_sampler_params ork_sampler_defaults(void)
 {
-    ork_sampler_params params = {.temperature = 0.8f,
-                                 .top_k = 40,
-                                 .top_p = 0.95f,
-                                 .min_p = 0.05f,
-                                 .repeat_last_n = 64,
-                                 .repeat_penalty = 1.0f};
+    ork_sampler_params params = {
+        .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f, .repeat_last_n = 64, .repeat_penalty = 1.0f};
     if (getrandom(&params.seed, sizeof params.seed, 0) != (ssize_t)sizeof params.seed)
         params.seed = 1;
     params.seed &= UINT32_MAX; /* short enough to type again */
@@ -72,7 +68,8 @@ static ork_status check_params(const ork_sampler_params *p, ork_error *error)
     return ORK_OK;
 }
 
-ork_status ork_sampler_create(const ork_sampler_params *params, uint32_t vocabulary, ork_sampler **out, ork_error *error)
+ork_status ork_sampler_create(const ork_sampler_params *params, uint32_t vocabulary, ork_sampler **out,
+                              ork_error *error)
 {
     *out = NULL;
     ork_status status = check_params(params, error);
@@ -153,8 +150,8 @@ static void copy_logits(ork_sampler *sampler, const float *logits)
 {
     for (uint32_t block = 0; block < sampler->blocks; block++) {
         uint32_t begin = block * BLOCK, left = sampler->vocabulary - begin;
-        sampler->maxima[block] =
-            sampler->kernels->vector.copy_maximum(sampler->adjusted + begin, logits + begin, left < BLOCK ? left : BLOCK);
+        sampler->maxima[block] = sampler->kernels->vector.copy_maximum(sampler->adjusted + begin, logits + begin,
+                                                                       left < BLOCK ? left : BLOCK);
     }
 }
 
@@ -174,8 +171,8 @@ static void adjust(ork_sampler *sampler, const float *logits, const ork_token *h
         sampler->adjusted[sampler->banned[i]] = -__builtin_inff();
         renew_maximum(sampler, sampler->banned[i]);
     }
-    size_t last = p->repeat_last_n < 0 || (size_t)p->repeat_last_n > history_count ? history_count
-                                                                                     : (size_t)p->repeat_last_n;
+    size_t last =
+        p->repeat_last_n < 0 || (size_t)p->repeat_last_n > history_count ? history_count : (size_t)p->repeat_last_n;
     bool neutral = p->repeat_penalty == 1.0f && p->frequency_penalty == 0.0f && p->presence_penalty == 0.0f;
     if (!last || neutral)
         return;

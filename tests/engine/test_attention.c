@@ -137,7 +137,8 @@ static void run_all(const struct sequence *s, uint32_t threads, uint32_t batch, 
 }
 
 /* A head of one position after norm and rotation; through f16 where the cache is. */
-static void naive_head(double *out, const struct sequence *s, const float *head, const float *norm, uint32_t t, bool half)
+static void naive_head(double *out, const struct sequence *s, const float *head, const float *norm, uint32_t t,
+                       bool half)
 {
     const struct shape *shape = &s->shape;
     double n[256];
@@ -147,7 +148,8 @@ static void naive_head(double *out, const struct sequence *s, const float *head,
         out[i] = shape->norms ? n[i] : (double)head[i];
     for (uint32_t i = 0; i < shape->pairs; i++) {
         uint32_t first = shape->halves ? i : 2 * i, second = shape->halves ? i + shape->pairs : 2 * i + 1;
-        double c = s->cosine[t * shape->pairs + i], sine = s->sine[t * shape->pairs + i], a = out[first], b = out[second];
+        double c = s->cosine[t * shape->pairs + i], sine = s->sine[t * shape->pairs + i], a = out[first],
+               b = out[second];
         out[first] = a * c - b * sine;
         out[second] = a * sine + b * c;
     }
@@ -214,7 +216,7 @@ static void test_equals_its_formula(void **state)
         float *y = allocate((uint64_t)s.shape.count * s.shape.heads * s.shape.size * 4);
         run_all(&s, 3, s.shape.count, y);
         for (uint32_t t = 0; t < s.shape.count; t += t < 3 ? 1 : 7)
-            for (uint32_t head = 0; head < s.shape.heads; head += s.shape.heads > 9 ? 11 : 1)
+            for (uint32_t head = 0; head<s.shape.heads; head += s.shape.heads> 9 ? 11 : 1)
                 check_formula(&s, y, t, head);
         free(y);
         sequence_destroy(&s);

@@ -214,9 +214,19 @@ static void check_convolution(struct harness *h, const struct ork_vector_kernels
     }
     float newest[N];
     memcpy(newest, u[2], sizeof newest);
-    const struct ork_short_conv args = {.b = newest, .c = gate, .x = ones, .stride = N, .w = w, .w_stride = N,
-                                        .state = u[0], .state_stride = N, .y = y, .y_stride = N, .n = N,
-                                        .taps = TAPS_COUNT, .rows = 1};
+    const struct ork_short_conv args = {.b = newest,
+                                        .c = gate,
+                                        .x = ones,
+                                        .stride = N,
+                                        .w = w,
+                                        .w_stride = N,
+                                        .state = u[0],
+                                        .state_stride = N,
+                                        .y = y,
+                                        .y_stride = N,
+                                        .n = N,
+                                        .taps = TAPS_COUNT,
+                                        .rows = 1};
     v->short_conv(&args);
     bool good = memcmp(u[1], newest, sizeof newest) == 0;
     for (int c = 0; c < N; c++)

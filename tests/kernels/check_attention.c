@@ -143,8 +143,8 @@ static void run_short_conv(void *context)
 static void check_short_conv(struct harness *h, uint32_t n, uint32_t taps, uint32_t rows, enum float_style style)
 {
     const bool finite = style < FLOATS_FINITE_COUNT;
-    struct ork_short_conv args = {.stride = 3 * n + 2, .w_stride = n, .state_stride = n, .y_stride = n, .n = n,
-                                  .taps = taps, .rows = rows};
+    struct ork_short_conv args = {
+        .stride = 3 * n + 2, .w_stride = n, .state_stride = n, .y_stride = n, .n = n, .taps = taps, .rows = rows};
     struct guarded bcx = guarded_allocate(((rows - 1) * args.stride + 3 * n) * 4);
     struct guarded w = guarded_allocate((size_t)taps * n * 4), before = guarded_allocate((taps - 1) * (size_t)n * 4);
     struct guarded state[2] = {guarded_allocate(before.size_bytes), guarded_allocate(before.size_bytes)};

@@ -48,8 +48,8 @@ static void store_key(const struct attend_region *r, uint32_t head_kv, uint32_t 
                       uint32_t thread)
 {
     const struct ork_cpu_attention *l = r->layer;
-    uint64_t at = keys_at(l, head_kv) + (uint64_t)(position / ORK_KEY_RUN) * ORK_KEY_RUN * l->head_size +
-                  position % ORK_KEY_RUN;
+    uint64_t at =
+        keys_at(l, head_kv) + (uint64_t)(position / ORK_KEY_RUN) * ORK_KEY_RUN * l->head_size + position % ORK_KEY_RUN;
     if (l->keys_f32) {
         float *keys = (float *)l->keys + at;
         for (uint32_t i = 0; i < l->head_size; i++)
@@ -106,8 +106,8 @@ static void fill_tile(const struct attend_region *r, uint32_t head_kv, uint32_t 
     uint64_t key = keys_at(l, head_kv), value = values_at(l, head_kv);
     tile->head_size = l->head_size;
     tile->scale = l->scale;
-    tile->keys = l->keys_f32 ? (const void *)((const float *)l->keys + key)
-                             : (const void *)((const uint16_t *)l->keys + key);
+    tile->keys =
+        l->keys_f32 ? (const void *)((const float *)l->keys + key) : (const void *)((const uint16_t *)l->keys + key);
     tile->values = l->values_f32 ? (const void *)((const float *)l->values + value)
                                  : (const void *)((const uint16_t *)l->values + value);
     tile->keys_f32 = l->keys_f32;
@@ -175,7 +175,8 @@ static void attend_row(const struct attend_region *r, uint32_t thread, uint32_t 
     struct ork_attend tile = {.scratch = scratch_of(r->cpu, thread)};
     ork_split_range(l->heads_kv * tiles * parts, thread, threads, &begin, &end);
     for (uint32_t unit = begin; unit < end; unit++) {
-        uint32_t part = unit % parts, first = unit / parts % tiles * ORK_CPU_ATTEND_TILE, head_kv = unit / parts / tiles;
+        uint32_t part = unit % parts, first = unit / parts % tiles * ORK_CPU_ATTEND_TILE,
+                 head_kv = unit / parts / tiles;
         uint32_t from = part * length, left = heads - first;
         float *states = r->cpu->attend_parts + ((uint64_t)part * l->heads + head_kv * heads + first) * state;
         fill_tile(r, head_kv, first, left < ORK_CPU_ATTEND_TILE ? heads : first + ORK_CPU_ATTEND_TILE, &tile);

@@ -31,7 +31,7 @@ struct ORK_KERNEL(attend_block) {
 /* Halves are read from the cache by few rows, often from memory; floats mostly are a block that was just converted. */
 
 /* scores[row][16 v + lane] = scale * dot of query `row` and the key at that place, for `vectors` runs of 16 keys. */
-#define ATTEND_SCORES(name, type, load, prefetch)                                                                              \
+#define ATTEND_SCORES(name, type, load, prefetch)                                                                      \
     V16_INLINE void ORK_KERNEL(name)(float *scores, const float *const *q, const type *keys, uint32_t head_size,       \
                                      float scale, const uint32_t rows, const uint32_t vectors)                         \
     {                                                                                                                  \
@@ -59,7 +59,7 @@ ATTEND_SCORES(attend_scores_f16, uint16_t, v16_load_f16, __builtin_prefetch)
 ATTEND_SCORES(attend_scores_f32, float, v16_load, (void))
 
 /* sums[row][16 v + lane] = sums * correction[row], then fmaf with weight and value for `count` positions ascending. */
-#define ATTEND_SUM(name, type, load, prefetch)                                                                                 \
+#define ATTEND_SUM(name, type, load, prefetch)                                                                         \
     V16_INLINE void ORK_KERNEL(name)(float *sums, uint64_t sum_stride, const float *correction, const float *weights,  \
                                      const type *values, uint64_t value_stride, uint32_t count, const uint32_t rows,   \
                                      const uint32_t vectors)                                                           \
@@ -119,17 +119,19 @@ ATTEND_SUM(attend_sum_f32, float, v16_load, (void))
             const float *f32 = (const float *)b->values + at;                                                          \
             const uint16_t *f16 = (const uint16_t *)b->values + at;                                                    \
             if (c + step <= b->padded && b->values_f32)                                                                \
-                ORK_KERNEL(attend_sum_f32)(sums + c, stride, correction, weights, f32, b->value_stride, positions,     \
-                                           count, ATTEND_VECTORS(count));                                              \
+                ORK_KERNEL(attend_sum_f32)                                                                             \
+                (sums + c, stride, correction, weights, f32, b->value_stride, positions, count,                        \
+                 ATTEND_VECTORS(count));                                                                               \
             else if (c + step <= b->padded)                                                                            \
-                ORK_KERNEL(attend_sum_f16)(sums + c, stride, correction, weights, f16, b->value_stride, positions,     \
-                                           count, ATTEND_VECTORS(count));                                              \
+                ORK_KERNEL(attend_sum_f16)                                                                             \
+                (sums + c, stride, correction, weights, f16, b->value_stride, positions, count,                        \
+                 ATTEND_VECTORS(count));                                                                               \
             else if (b->values_f32)                                                                                    \
-                ORK_KERNEL(attend_sum_f32)(sums + c, stride, correction, weights, f32, b->value_stride, positions,     \
-                                           count, 1);                                                                  \
+                ORK_KERNEL(attend_sum_f32)                                                                             \
+                (sums + c, stride, correction, weights, f32, b->value_stride, positions, count, 1);                    \
             else                                                                                                       \
-                ORK_KERNEL(attend_sum_f16)(sums + c, stride, correction, weights, f16, b->value_stride, positions,     \
-                                           count, 1);                                                                  \
+                ORK_KERNEL(attend_sum_f16)                                                                             \
+                (sums + c, stride, correction, weights, f16, b->value_stride, positions, count, 1);                    \
         }                                                                                                              \
     }
 ATTEND_GROUP_OF(1)
@@ -139,13 +141,21 @@ ATTEND_GROUP_OF(3)
 ATTEND_GROUP_OF(4)
 ATTEND_GROUP_OF(5)
 ATTEND_GROUP_OF(6)
-#define ATTEND_OF(name) {ORK_KERNEL(name##1), ORK_KERNEL(name##2), ORK_KERNEL(name##3), ORK_KERNEL(name##4), ORK_KERNEL(name##5), ORK_KERNEL(name##6)}
+#define ATTEND_OF(name)                                                                                                \
+    {                                                                                                                  \
+        ORK_KERNEL(name##1), ORK_KERNEL(name##2), ORK_KERNEL(name##3), ORK_KERNEL(name##4), ORK_KERNEL(name##5),       \
+            ORK_KERNEL(name##6)                                                                                        \
+    }
 #else
-#define ATTEND_OF(name) {ORK_KERNEL(name##1), ORK_KERNEL(name##2)}
+#define ATTEND_OF(name)                                                                                                \
+    {                                                                                                                  \
+        ORK_KERNEL(name##1), ORK_KERNEL(name##2)                                                                       \
+    }
 #endif
 
 static void (*const ORK_KERNEL(attend_scores_of)[ATTEND_GROUP])(const struct ORK_KERNEL(attend_block) *, float *,
-                                                                const float *const *, uint32_t) = ATTEND_OF(attend_scores_);
+                                                                const float *const *,
+                                                                uint32_t) = ATTEND_OF(attend_scores_);
 static void (*const ORK_KERNEL(attend_sum_of)[ATTEND_GROUP])(const struct ORK_KERNEL(attend_block) *, float *,
                                                              const float *, const float *, uint32_t,
                                                              uint32_t) = ATTEND_OF(attend_sum_);
@@ -191,15 +201,15 @@ static void ORK_KERNEL(attend_group)(const struct ORK_KERNEL(attend_block) * b, 
     uint32_t most = seen[count - 1], least = seen[0];
     ORK_KERNEL(attend_scores_of)[count - 1](b, weights, b->tile->q + first, (most + 15) / 16);
     for (uint32_t r = 0; r < count; r++)
-        correction[r] = ORK_KERNEL(attend_weigh)(weights + r * ORK_ATTEND_BLOCK, seen[r], states + r * b->state_stride,
-                                                 b->padded);
+        correction[r] =
+            ORK_KERNEL(attend_weigh)(weights + r * ORK_ATTEND_BLOCK, seen[r], states + r * b->state_stride, b->padded);
     ORK_KERNEL(attend_sum_of)[count - 1](b, states, correction, weights, 0, least);
     /* What only the later rows see. */
     const float one = 1.0f;
     for (uint32_t r = 1; r < count; r++)
         if (seen[r] > least)
-            ORK_KERNEL(attend_sum_of)[0](b, states + r * b->state_stride, &one,
-                                         weights + r * ORK_ATTEND_BLOCK + least, least, seen[r] - least);
+            ORK_KERNEL(attend_sum_of)
+            [0](b, states + r * b->state_stride, &one, weights + r * ORK_ATTEND_BLOCK + least, least, seen[r] - least);
 }
 
 static void ORK_KERNEL(attend_convert)(float *out, const uint16_t *in, uint64_t count)
@@ -220,8 +230,8 @@ static void ORK_KERNEL(attend_convert_values)(float *out, const struct ork_atten
         for (uint32_t i = 0; i < whole; i += 16)
             v16_store(out + i, tile->values_f32 ? v16_load(f32 + i) : v16_load_f16(f16 + i));
         if (left)
-            v16_store(out + whole, tile->values_f32 ? v16_load_partial(f32 + whole, left)
-                                                    : v16_load_f16_partial(f16 + whole, left));
+            v16_store(out + whole,
+                      tile->values_f32 ? v16_load_partial(f32 + whole, left) : v16_load_f16_partial(f16 + whole, left));
     }
 }
 

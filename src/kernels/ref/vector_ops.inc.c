@@ -181,9 +181,9 @@ static void ORK_KERNEL(quantize)(struct ork_activation *x, uint32_t row)
         for (uint32_t i = 0; i < count; i++) {
             uint32_t begin = (block + i) * size, left = begin < k ? k - begin : 0;
             uint32_t padded = k_padded - begin < size ? k_padded - begin : size;
-            sums[block + i] = ORK_KERNEL(quantize_block)(plain ? plain + begin : NULL, split ? split + begin : NULL,
-                                                         input + begin, left < padded ? left : padded, padded,
-                                                         v16_set1(factors[i]));
+            sums[block + i] =
+                ORK_KERNEL(quantize_block)(plain ? plain + begin : NULL, split ? split + begin : NULL, input + begin,
+                                           left < padded ? left : padded, padded, v16_set1(factors[i]));
         }
     }
 }
@@ -300,9 +300,8 @@ static void ORK_KERNEL(short_conv)(const struct ork_short_conv *a)
         .isa = isa_number, .name = "vector_" isa_name, .rms_norm = ORK_KERNEL(rms_norm), .add = ORK_KERNEL(add),       \
         .multiply = ORK_KERNEL(multiply), .axpy = ORK_KERNEL(axpy), .silu_multiply = ORK_KERNEL(silu_multiply),        \
         .sigmoid = ORK_KERNEL(sigmoid), .softmax = ORK_KERNEL(softmax), .quantize = ORK_KERNEL(quantize),              \
-        .copy_maximum = ORK_KERNEL(copy_maximum),                                                                      \
-        .rope_adjacent = ORK_KERNEL(rope_adjacent), .rope_halves = ORK_KERNEL(rope_halves),                            \
-        .attend = ORK_KERNEL(attend), .attend_merge = ORK_KERNEL(attend_merge),                                        \
-        .attend_finish = ORK_KERNEL(attend_finish),                                                                    \
+        .copy_maximum = ORK_KERNEL(copy_maximum), .rope_adjacent = ORK_KERNEL(rope_adjacent),                          \
+        .rope_halves = ORK_KERNEL(rope_halves), .attend = ORK_KERNEL(attend),                                          \
+        .attend_merge = ORK_KERNEL(attend_merge), .attend_finish = ORK_KERNEL(attend_finish),                          \
         .f32_to_f16 = ORK_KERNEL(f32_to_f16), .short_conv = ORK_KERNEL(short_conv)                                     \
     }

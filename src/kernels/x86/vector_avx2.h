@@ -30,7 +30,8 @@ V16_INLINE void v16_pairs_avx2(__m256 *even, __m256 *odd, const float *p)
 {
     /* Within 128-bit lanes: p0 p2 p8 p10 | p4 p6 p12 p14, then 64-bit halves in order. */
     __m256 low = _mm256_loadu_ps(p), high = _mm256_loadu_ps(p + 8);
-    __m256d e = _mm256_castps_pd(_mm256_shuffle_ps(low, high, 0x88)), o = _mm256_castps_pd(_mm256_shuffle_ps(low, high, 0xDD));
+    __m256d e = _mm256_castps_pd(_mm256_shuffle_ps(low, high, 0x88)),
+            o = _mm256_castps_pd(_mm256_shuffle_ps(low, high, 0xDD));
     *even = _mm256_castpd_ps(_mm256_permute4x64_pd(e, 0xD8));
     *odd = _mm256_castpd_ps(_mm256_permute4x64_pd(o, 0xD8));
 }
