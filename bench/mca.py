@@ -110,7 +110,7 @@ def hot_loops(build):
         for name, instructions in functions(path).items():
             one_row = re.fullmatch(r"stream_(\w+)", name)
             if one_row and isa != "i8mm":  # that one streams with the loops of dotprod
-                tier, kind = one_row.group(1), "one row"
+                tier, kind = one_row.group(1) if one_row.group(1) in BITS else file_tier, "one row"
             elif name == "g8_matmul":
                 tier, kind = "g8", "one row"
             elif name in ("multiply_full_tile", "multiply_full_groups"):
@@ -150,7 +150,7 @@ def against_memory(count, weight_bytes, isa, model):
 
 # Tiers of the table, and shapes: channels, inputs, rows, inputs that share an activation scale (the engine's default).
 CALL_TIERS = ("nf4", "i4", "i5", "i6", "i8", "g8")
-CALL_SHAPES = ((64, 1024, 1, 64), (64, 256, 8, 64), (64, 256, 64, 64))
+CALL_SHAPES = ((64, 1024, 1, 64), (64, 512, 8, 64), (64, 512, 32, 64))
 
 
 def recorded_call(build, disassembly, isa, tier, shape, folder):
@@ -185,8 +185,8 @@ def call_rows(build):
             for tier in CALL_TIERS:
                 for shape in CALL_SHAPES:
                     channels, inputs, rows, _ = shape
-                    if rows == 1 and isa == "i8mm":
-                        continue
+                    if isa == "i8mm" and rows == 1 or isa == "neon" and rows > 1:
+                        continue  # the same as dotprod's; of little interest
                     texts = recorded_call(build, disassembly, isa, tier, shape, folder)
                     if not texts:
                         continue

@@ -21,7 +21,7 @@ static inline __attribute__((always_inline)) void multiply_rows(const struct pan
             int32x4_t sums[BRICK_ROWS][4];
             for (int i = 0; i < rows; i++)
                 for (int q = 0; q < 4; q++)
-                    sums[i][q] = vdupq_n_s32(0);
+                    sums[i][q] = end.base;
             for (uint64_t k = b.t * 32ull; k < b.stop * 32ull; k += 16, w += BRICK_CHANNELS * 16) {
                 int8x16_t input[BRICK_ROWS];
                 for (int i = 0; i < rows; i++)
@@ -31,7 +31,7 @@ static inline __attribute__((always_inline)) void multiply_rows(const struct pan
                 STEP(2)
                 STEP(3)
             }
-            if (b.begins && b.ends)
+            if (end.is_short)
                 for (int i = 0; i < rows; i++)
                     for (int q = 0; q < 4; q++)
                         tile_finish(&end, &b, i, c + 4 * q, sums[i][q], true);

@@ -45,7 +45,7 @@ static inline __attribute__((always_inline)) void multiply_rows(const struct pan
             int32x4_t sums[ROW_PAIRS][4];
             for (int p = 0; p < pairs; p++)
                 for (int q = 0; q < 4; q++)
-                    sums[p][q] = vdupq_n_s32(0);
+                    sums[p][q] = end.base;
             for (uint32_t k = b.t * 4; k < b.stop * 4; k++, w += BRICK_CHANNELS * 8, x += ROW_PAIRS * 16) {
                 int8x16_t input[ROW_PAIRS];
                 for (int p = 0; p < pairs; p++)
@@ -56,7 +56,7 @@ static inline __attribute__((always_inline)) void multiply_rows(const struct pan
                         sums[p][q] = ork_in_order_neon(vmmlaq_s32(sums[p][q], input[p], weights));
                 }
             }
-            if (b.begins && b.ends)
+            if (end.is_short)
                 for (int p = 0; p < pairs; p++)
                     for (int q = 0; q < 4; q += 2)
                         finish_pair(&end, &b, p, c + 2 * q, sums[p][q], sums[p][q + 1], rows, true);
