@@ -11,6 +11,7 @@ import platform
 import re
 import resource
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -95,21 +96,24 @@ def memory_of(process):
 def watch(command, seconds_max, interval=0.05):
     """Runs a command and looks at its memory while it runs: (its JSON, [(seconds since its start, {name: bytes})])."""
     words = [str(word) for word in command]
-    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    seen, started = [], time.monotonic()
-    while process.poll() is None:
-        now = time.monotonic() - started
-        if memory := memory_of(process):
-            seen.append((now, memory))
-        if now > seconds_max:
-            process.kill()
-            process.communicate()
-            raise BenchError(f"took more than {seconds_max} s: {' '.join(words)}")
-        time.sleep(interval)
-    out, errors = process.communicate()
-    if process.returncode != 0:
-        raise BenchError(f"ended with {process.returncode}: {' '.join(words)}: {cause(errors)}")
-    return json.loads(out), seen
+    # Into files: a pipe that nobody reads while the program runs would stop it when it is full.
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
+        seen, started = [], time.monotonic()
+        while process.poll() is None:
+            now = time.monotonic() - started
+            if memory := memory_of(process):
+                seen.append((now, memory))
+            if now > seconds_max:
+                process.kill()
+                process.wait()
+                raise BenchError(f"took more than {seconds_max} s: {' '.join(words)}")
+            time.sleep(interval)
+        out.seek(0)
+        errors.seek(0)
+        if process.returncode != 0:
+            raise BenchError(f"ended with {process.returncode}: {' '.join(words)}: {cause(errors.read())}")
+        return json.loads(out.read()), seen
 
 
 def info(ork, path):

@@ -181,6 +181,19 @@ class Bystanders(unittest.TestCase):
         self.assertGreaterEqual(own.cores(), 0.0)
 
 
+class Watch(unittest.TestCase):
+    def test_a_long_answer_stops_nothing_and_memory_is_seen(self):
+        result, seen = bench_common.watch([sys.executable, "-c", "import time; print('\"' + 'a' * 1000000 + '\"'); time.sleep(0.5)"], 120)
+        self.assertEqual(len(result), 1000000)
+        self.assertTrue(seen and all(memory["Rss"] > 1 << 20 for _, memory in seen[1:]))
+
+    def test_failure_and_time(self):
+        with self.assertRaisesRegex(bench_common.BenchError, "ended with 3: .*error: no"):
+            bench_common.watch([sys.executable, "-c", "import sys; print('error: no', file=sys.stderr); sys.exit(3)"], 120)
+        with self.assertRaisesRegex(bench_common.BenchError, "took more than 1 s"):
+            bench_common.watch([sys.executable, "-c", "import time; time.sleep(60)"], 1)
+
+
 class Report(unittest.TestCase):
     def test_a_stand_in_is_scaled_and_marked(self):
         real = versus_models.Comparison("real", "Real", ("nf4",), {}, stand_in="other")
