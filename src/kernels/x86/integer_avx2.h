@@ -1,4 +1,4 @@
-/* Integer parts that the AVX2 kernels share: the exact byte dot, horizontal sums, an 8 by 8 transposition. */
+/* Integer parts that the kernels on 256-bit registers share: the exact byte dot, horizontal sums, transpositions. */
 #ifndef ORK_KERNELS_X86_INTEGER_AVX2_H
 #define ORK_KERNELS_X86_INTEGER_AVX2_H
 
@@ -40,6 +40,34 @@ static inline void ork_transpose_avx2(__m256i *a)
     for (int i = 0; i < 4; i++) {
         a[i] = _mm256_permute2x128_si256(c[i], c[i + 4], 0x20);
         a[i + 4] = _mm256_permute2x128_si256(c[i], c[i + 4], 0x31);
+    }
+}
+
+/* Transposes 4 by 4 dwords in each 128-bit lane: lane l of out[q] is dword q of lane l of in[0..3]. When in[i] holds
+ * channels 2 i and 2 i + 1, out[q] has eight channels in the order 0, 2, 4, 6, 1, 3, 5, 7. */
+static inline void ork_transpose_lanes_avx2(__m256i *out, const __m256i *in)
+{
+    __m256i ab_low = _mm256_unpacklo_epi32(in[0], in[1]), ab_high = _mm256_unpackhi_epi32(in[0], in[1]);
+    __m256i cd_low = _mm256_unpacklo_epi32(in[2], in[3]), cd_high = _mm256_unpackhi_epi32(in[2], in[3]);
+    out[0] = _mm256_unpacklo_epi64(ab_low, cd_low);
+    out[1] = _mm256_unpackhi_epi64(ab_low, cd_low);
+    out[2] = _mm256_unpacklo_epi64(ab_high, cd_high);
+    out[3] = _mm256_unpackhi_epi64(ab_high, cd_high);
+}
+
+/* The permutation of 0, 2, 4, 6, 1, 3, 5, 7 into natural order. */
+static inline __m256i ork_natural_order_avx2(void)
+{
+    return _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+}
+
+/* Register c holds channels 2 c and 2 c + 1, four partial sums each: acc[0..2 * registers - 1] in order. */
+static inline void ork_store_sums_avx2(int32_t *acc, const __m256i *sums, uint32_t registers)
+{
+    for (uint32_t c = 0; c < registers; c += 4) {
+        const __m256i *s = sums + c;
+        __m256i sum = _mm256_hadd_epi32(_mm256_hadd_epi32(s[0], s[1]), _mm256_hadd_epi32(s[2], s[3]));
+        _mm256_storeu_si256((__m256i *)(acc + 2 * c), _mm256_permutevar8x32_epi32(sum, ork_natural_order_avx2()));
     }
 }
 

@@ -7,9 +7,10 @@
 
 #define BRICK_CHANNELS 32
 #define BRICK_BIAS 0
-#define BRICK_ROWS 4
+#define BRICK_ROWS 6
 #define PANEL_BRICKS 4
-#define PANEL_BRICK_BYTES 2048
+
+#include "kernels/x86/panel_pairs_avx2.inc.c"
 
 typedef struct {
     int unused;
@@ -45,17 +46,12 @@ static inline void stream_bricks(int32_t *acc, const uint8_t *bricks, const int8
 static inline void inflate_brick(uint8_t *panel, const uint8_t *brick, const brick_codes *codes)
 {
     (void)codes;
-    for (uint32_t c = 0; c < BRICK_CHANNELS; c += 8)
-        for (uint32_t half = 0; half < 2; half++) {
-            __m256i pairs[8];
-            for (uint32_t i = 0; i < 8; i++) {
-                const uint8_t *codes16 = brick + (c + i) * 32 + half * 16;
-                pairs[i] = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)codes16));
-            }
-            ork_transpose_avx2(pairs);
-            for (uint32_t p = 0; p < 8; p++)
-                _mm256_store_si256((__m256i *)(panel + ((half * 8 + p) * BRICK_CHANNELS + c) * 4), pairs[p]);
-        }
+    for (uint32_t c = 0; c < BRICK_CHANNELS; c += 8) {
+        const uint8_t *rows[8];
+        for (uint32_t i = 0; i < 8; i++)
+            rows[i] = brick + (c + i) * 32;
+        inflate_eight(panel + c * 4, rows);
+    }
 }
 
 #include "kernels/x86/multiply_panel_avx2.inc.c"

@@ -1,8 +1,9 @@
-/* Matmul on bricks with upper bits (i5, i6; places in quant/upper_bits.h) with AVX2. Included once by a kernel file that
- * has defined UPPER_BITS (1 or 2) and UPPER_RUN, the name of the kernel.
+/* Matmul on bricks with upper bits (i5, i6; places in quant/upper_bits.h) on 256-bit registers. Included once by a kernel
+ * file that has defined UPPER_BITS (1 or 2) and UPPER_RUN, the name of the kernel, and, to use vpdpbusd, has included
+ * integer_avxvnni.h.
  *
- * Codes become unsigned (code + BRICK_BIAS) by turning the sign around in the upper bits, so that vpmaddubsw takes them
- * as they are; the sum of the activations, times -BRICK_BIAS, takes the bias out again. */
+ * Codes become unsigned (code + BRICK_BIAS) by turning the sign around in the upper bits, so that vpmaddubsw and vpdpbusd
+ * take them as they are; the sum of the activations, times -BRICK_BIAS, takes the bias out again. */
 #define ORK_VECTOR_AVX2
 
 #include "kernels/isa.h"
@@ -12,13 +13,19 @@
 #define BRICK_CHANNELS 64
 #define BRICK_BYTES (1024 + 256 * UPPER_BITS)
 #define BRICK_BIAS (8 << UPPER_BITS)
-#define BRICK_ROWS 4
-#define PANEL_BRICKS 4
-#define PANEL_BRICK_BYTES 4096
+#define BRICK_ROWS 6
+#define PANEL_BRICKS 8
 #define PART_CHANNELS (16 / UPPER_BITS) /* served by one line of upper bits */
 #define PART_BYTES (64 + 16 * PART_CHANNELS)
 #define UPPER_USED (UPPER_BITS == 1 ? 0x10 : 0x30) /* of a code, where they belong */
 #define UPPER_SIGN (UPPER_BITS == 1 ? 0xFF : 0xAA)
+
+#ifdef ORK_AVXVNNI
+#include "kernels/x86/panel_bytes_avxvnni.inc.c"
+#else
+#define PANEL_WORD_GROUPS (4 / UPPER_BITS) /* words of at most 8 * 31 * 127 = 31496 or 4 * 63 * 127 = 32004 */
+#include "kernels/x86/panel_words_avx2.inc.c"
+#endif
 
 typedef struct {
     int unused;
@@ -26,7 +33,8 @@ typedef struct {
 
 static inline v16 panel_to_natural(v16 a)
 {
-    return a;
+    return (v16){_mm256_permutevar8x32_ps(a.low, ork_natural_order_avx2()),
+                 _mm256_permutevar8x32_ps(a.high, ork_natural_order_avx2())};
 }
 
 /* Nibbles in the low halves of bytes with their upper bits, which stand in bits 4 and up among others. */
@@ -36,26 +44,44 @@ static inline __m256i join(__m256i nibbles, __m256i upper)
                            _mm256_and_si256(upper, _mm256_set1_epi8(UPPER_USED)));
 }
 
-/* sums + codes times activations, both unsigned codes at most 63: four products stay within 4 * 63 * 127 = 32004. */
+/* sums + codes times activations; with vpmaddubsw four products stay within 4 * 63 * 127 = 32004. */
 static inline __m256i add_products(__m256i sums, __m256i low, __m256i high, __m256i even, __m256i odd)
 {
+#ifdef ORK_AVXVNNI
+    return ork_dot_avxvnni(ork_dot_avxvnni(sums, low, even), high, odd);
+#else
     __m256i pairs = _mm256_add_epi16(_mm256_maddubs_epi16(low, even), _mm256_maddubs_epi16(high, odd));
     return _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+#endif
 }
 
-/* One part, read in order: each half of a line of upper bits serves every other pair of channels. */
-static inline void stream_part(__m256i *sums, const uint8_t *part, __m256i even, __m256i odd)
+/* Codes of the even and the odd k of 32 bytes of nibbles; *upper goes on to the next ones. */
+static inline void expand_run(__m256i *even, __m256i *odd, __m256i *upper, const uint8_t *run)
+{
+    const __m256i nibbles = _mm256_loadu_si256((const __m256i *)run);
+    *even = join(nibbles, _mm256_slli_epi16(*upper, 4));
+    *odd = join(_mm256_srli_epi16(nibbles, 4), *upper);
+    *upper = _mm256_srli_epi16(*upper, UPPER_BITS);
+}
+
+/* The halves of a line of upper bits with the sign turned around; each serves every other 32 bytes of nibbles. */
+static inline void load_upper(__m256i *upper, const uint8_t *line)
 {
     const __m256i sign = _mm256_set1_epi8((char)UPPER_SIGN);
-    __m256i upper[2] = {_mm256_xor_si256(_mm256_loadu_si256((const __m256i *)part), sign),
-                        _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)(part + 32)), sign)};
+    upper[0] = _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)line), sign);
+    upper[1] = _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)(line + 32)), sign);
+}
+
+/* One part, read in order. */
+static inline void stream_part(__m256i *sums, const uint8_t *part, __m256i even, __m256i odd)
+{
+    __m256i upper[2];
+    load_upper(upper, part);
     part += 64;
     for (int i = 0; i < PART_CHANNELS / 2; i++, part += 32) {
-        __m256i nibbles = _mm256_loadu_si256((const __m256i *)part), *bits = &upper[i % 2];
-        __m256i low = join(nibbles, _mm256_slli_epi16(*bits, 4));
-        __m256i high = join(_mm256_srli_epi16(nibbles, 4), *bits);
+        __m256i low, high;
+        expand_run(&low, &high, &upper[i % 2], part);
         sums[i] = add_products(sums[i], low, high, even, odd);
-        *bits = _mm256_srli_epi16(*bits, UPPER_BITS);
         ORK_KEEP_ORDER();
     }
 }
@@ -75,44 +101,28 @@ static inline void stream_bricks(int32_t *acc, const uint8_t *bricks, const int8
         for (uint32_t c = 0; c < BRICK_CHANNELS; c += PART_CHANNELS, bricks += PART_BYTES)
             stream_part(sums + c / 2, bricks, even, odd);
     }
-    for (uint32_t c = 0; c < BRICK_CHANNELS; c += 8) {
-        const __m256i *s = sums + c / 2;
-        /* Low half: channels c, c + 2, c + 4, c + 6; high half: the odd ones. */
-        __m256i sum = _mm256_hadd_epi32(_mm256_hadd_epi32(s[0], s[1]), _mm256_hadd_epi32(s[2], s[3]));
-        sum = _mm256_permutevar8x32_epi32(sum, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-        _mm256_storeu_si256((__m256i *)(acc + c), sum);
-    }
+    ork_store_sums_avx2(acc, sums, BRICK_CHANNELS / 2);
 }
 
-/* Even and odd codes of one channel, 16 each, as 16-bit numbers. */
-static inline void expand_channel(__m256i *even, __m256i *odd, const uint8_t *brick, uint32_t channel)
-{
-    const uint8_t *part = brick + channel / PART_CHANNELS * PART_BYTES;
-    const uint32_t within = channel % PART_CHANNELS;
-    const __m128i shift = _mm_cvtsi32_si128((int)(within / 4 * UPPER_BITS));
-    const __m128i line = _mm_loadu_si128((const __m128i *)(part + within % 4 * 16));
-    const __m128i upper = _mm_srl_epi16(_mm_xor_si128(line, _mm_set1_epi8((char)UPPER_SIGN)), shift);
-    const __m128i nibbles = _mm_loadu_si128((const __m128i *)(part + 64 + within * 16));
-    const __m256i both = _mm256_set_m128i(_mm_srli_epi16(nibbles, 4), nibbles);
-    const __m256i codes = join(both, _mm256_set_m128i(upper, _mm_slli_epi16(upper, 4)));
-    *even = _mm256_cvtepu8_epi16(_mm256_castsi256_si128(codes));
-    *odd = _mm256_cvtepu8_epi16(_mm256_extracti128_si256(codes, 1));
-}
-
-/* Pairs of k follow the split activations: 8 pairs of even k, then 8 of odd k. */
+/* Groups of four k follow the split activations: the first four are even k. */
 static inline void inflate_brick(uint8_t *panel, const uint8_t *brick, const brick_codes *codes)
 {
     (void)codes;
+    __m256i upper[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
     for (uint32_t c = 0; c < BRICK_CHANNELS; c += 8) {
-        __m256i even[8], odd[8];
-        for (uint32_t i = 0; i < 8; i++)
-            expand_channel(&even[i], &odd[i], brick, c + i);
-        ork_transpose_avx2(even);
-        ork_transpose_avx2(odd);
-        for (uint32_t p = 0; p < 8; p++) {
-            _mm256_store_si256((__m256i *)(panel + (p * BRICK_CHANNELS + c) * 4), even[p]);
-            _mm256_store_si256((__m256i *)(panel + ((p + 8) * BRICK_CHANNELS + c) * 4), odd[p]);
+        __m256i even[4], odd[4], out[4];
+        if (c % PART_CHANNELS == 0) {
+            load_upper(upper, brick);
+            brick += 64;
         }
+        for (uint32_t i = 0; i < 4; i++, brick += 32)
+            expand_run(&even[i], &odd[i], &upper[i % 2], brick);
+        ork_transpose_lanes_avx2(out, even);
+        for (uint32_t q = 0; q < 4; q++)
+            _mm256_store_si256((__m256i *)(panel + (q * BRICK_CHANNELS + c) * 4), out[q]);
+        ork_transpose_lanes_avx2(out, odd);
+        for (uint32_t q = 0; q < 4; q++)
+            _mm256_store_si256((__m256i *)(panel + ((q + 4) * BRICK_CHANNELS + c) * 4), out[q]);
     }
 }
 

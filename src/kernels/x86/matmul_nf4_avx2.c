@@ -1,4 +1,4 @@
-/* Matmuls on 4-bit bricks (i4, nf4) with AVX2: nibbles become codes by a byte shuffle of the 16-entry table. */
+/* Matmul on nf4 bricks with AVX2: nibbles become codes by a byte shuffle of the 16-entry table. */
 #define ORK_VECTOR_AVX2
 
 #include "kernels/isa.h"
@@ -7,9 +7,10 @@
 
 #define BRICK_CHANNELS 64
 #define BRICK_BIAS 0
-#define BRICK_ROWS 4
+#define BRICK_ROWS 6
 #define PANEL_BRICKS 4
-#define PANEL_BRICK_BYTES 4096
+
+#include "kernels/x86/panel_pairs_avx2.inc.c"
 
 typedef struct {
     __m256i codes, magnitudes; /* the table and its absolute values, in both halves */
@@ -43,13 +44,7 @@ static inline void stream_bricks(int32_t *acc, const uint8_t *bricks, const int8
             ORK_KEEP_ORDER();
         }
     }
-    for (uint32_t c = 0; c < BRICK_CHANNELS; c += 8) {
-        const __m256i *s = sums + c / 2;
-        /* Low half: channels c, c + 2, c + 4, c + 6; high half: the odd ones. */
-        __m256i sum = _mm256_hadd_epi32(_mm256_hadd_epi32(s[0], s[1]), _mm256_hadd_epi32(s[2], s[3]));
-        sum = _mm256_permutevar8x32_epi32(sum, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-        _mm256_storeu_si256((__m256i *)(acc + c), sum);
-    }
+    ork_store_sums_avx2(acc, sums, BRICK_CHANNELS / 2);
 }
 
 /* Pairs of k follow the split activations: 8 pairs of even k, then 8 of odd k. */
@@ -76,21 +71,10 @@ static inline void inflate_brick(uint8_t *panel, const uint8_t *brick, const bri
 #include "kernels/x86/multiply_panel_avx2.inc.c"
 #include "kernels/matmul_brick.inc.c"
 
-static void matmul_codes(const struct ork_matmul_args *args, const int8_t *codes)
-{
-    brick_codes table;
-    table.codes = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)codes));
-    table.magnitudes = _mm256_abs_epi8(table.codes);
-    brick_matmul(args, args->x->split, &table);
-}
-
-void ork_matmul_i4_avx2(const struct ork_matmul_args *args)
-{
-    static const int8_t codes[16] = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
-    matmul_codes(args, codes);
-}
-
 void ork_matmul_nf4_avx2(const struct ork_matmul_args *args)
 {
-    matmul_codes(args, args->w->table);
+    brick_codes table;
+    table.codes = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)args->w->table));
+    table.magnitudes = _mm256_abs_epi8(table.codes);
+    brick_matmul(args, args->x->split, &table);
 }
