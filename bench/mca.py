@@ -154,13 +154,13 @@ CALL_SHAPES = ((64, 1024, 1, 64), (64, 512, 8, 64), (64, 512, 32, 64))
 
 
 def recorded_call(build, disassembly, isa, tier, shape, folder):
-    """Texts of the instructions of one call in their order, or None when there is no such row."""
+    """Texts of the instructions of one call in their order, or None when the level has no such row of its own."""
     log = Path(folder) / "trace"
     program = build / "mca_call"
     words = [str(word) for word in shape]
     run = subprocess.run(["qemu-aarch64-static", "-cpu", "max", "-singlestep", "-d", "exec,nochain", "-D", log, program,
                           isa, tier, *words], capture_output=True, text=True, check=False)
-    if run.returncode != 0:
+    if run.returncode != 0 or not run.stdout.strip().endswith(isa):
         return None
     by_address = {address: text for instructions in disassembly.values() for address, text in instructions}
     caller = {address for name in ("main", "call") for address, _ in disassembly.get(name, [])}
