@@ -257,7 +257,7 @@ typedef struct ork_session_stats {
     uint64_t kv_bytes, state_bytes, scratch_bytes;
     uint64_t evaluated_tokens, reused_tokens; /* since creation: computed, and kept from earlier lists */
     uint64_t yielded_regions;  /* parallel regions that ran on one thread because other programs kept the cores busy */
-    const char *kernels;       /* instruction set in use: "scalar", "avx2", "avx512", "neon", "dotprod", "i8mm" */
+    const char *kernels;       /* instruction set in use: "scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "i8mm" */
 } ork_session_stats;
 
 /* params may be NULL. */

@@ -7,6 +7,7 @@
 
 void ork_kernels_install_scalar(struct ork_kernels *kernels);
 void ork_kernels_install_avx2(struct ork_kernels *kernels);
+void ork_kernels_install_avxvnni(struct ork_kernels *kernels);
 void ork_kernels_install_avx512(struct ork_kernels *kernels);
 void ork_kernels_install_neon(struct ork_kernels *kernels);
 void ork_kernels_install_dotprod(struct ork_kernels *kernels);

@@ -15,7 +15,7 @@
 #include <sys/auxv.h>
 #endif
 
-static const char *const isa_names[ORK_ISA_COUNT] = {"scalar", "avx2", "avx512", "neon", "dotprod", "i8mm"};
+static const char *const isa_names[ORK_ISA_COUNT] = {"scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "i8mm"};
 
 const char *ork_isa_name(enum ork_isa isa)
 {
@@ -31,7 +31,16 @@ static uint64_t saved_registers(void)
     return (uint64_t)high << 32 | low;
 }
 
-/* Bits are of Intel's manual, volume 2, CPUID leaves 1 and 7.0. */
+/* CPUID leaf 7.1, EAX bit 4. */
+static bool has_avx_vnni(void)
+{
+    uint32_t a, b, c, d;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || a < 1) /* EAX: the last subleaf */
+        return false;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4);
+}
+
+/* Bits are of Intel's manual, volume 2, CPUID leaves 1 and 7. */
 static bool machine_runs(enum ork_isa isa)
 {
     uint32_t a, b, c, d;
@@ -45,6 +54,8 @@ static bool machine_runs(enum ork_isa isa)
         return false;
     if (isa == ORK_ISA_AVX2)
         return true;
+    if (isa == ORK_ISA_AVXVNNI)
+        return has_avx_vnni();
     const uint32_t leaf7_b = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
     const uint32_t leaf7_c = bit_AVX512VBMI | bit_AVX512VNNI;
     return isa == ORK_ISA_AVX512 && (b & leaf7_b) == leaf7_b && (c & leaf7_c) == leaf7_c &&
@@ -84,6 +95,7 @@ static const struct {
     {ORK_ISA_SCALAR, ork_kernels_install_scalar},
 #if defined(__x86_64__)
     {ORK_ISA_AVX2, ork_kernels_install_avx2},
+    {ORK_ISA_AVXVNNI, ork_kernels_install_avxvnni},
     {ORK_ISA_AVX512, ork_kernels_install_avx512},
 #elif defined(__aarch64__)
     {ORK_ISA_NEON, ork_kernels_install_neon},

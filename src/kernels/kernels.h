@@ -28,11 +28,12 @@
 enum ork_isa {
     ORK_ISA_SCALAR = 0, /* also the baseline of every architecture */
     ORK_ISA_AVX2 = 1,   /* AVX2, FMA, F16C */
-    ORK_ISA_AVX512 = 2, /* AVX-512 F, BW, VL, DQ, VNNI, VBMI */
-    ORK_ISA_NEON = 3,    /* AArch64 baseline, ARMv8.0: Cortex-A53 */
-    ORK_ISA_DOTPROD = 4, /* ARMv8.2 dot product: Cortex-A55, A76, Neoverse N1 */
-    ORK_ISA_I8MM = 5,    /* ARMv8.6 int8 matrix multiply: Cortex-X2, A710, Neoverse N2, V1 */
-    ORK_ISA_COUNT = 6
+    ORK_ISA_AVXVNNI = 2, /* these and AVX-VNNI: Alder Lake and later, N100, Zen 5 */
+    ORK_ISA_AVX512 = 3, /* AVX-512 F, BW, VL, DQ, VNNI, VBMI */
+    ORK_ISA_NEON = 4,    /* AArch64 baseline, ARMv8.0: Cortex-A53 */
+    ORK_ISA_DOTPROD = 5, /* ARMv8.2 dot product: Cortex-A55, A76, Neoverse N1 */
+    ORK_ISA_I8MM = 6,    /* ARMv8.6 int8 matrix multiply: Cortex-X2, A710, Neoverse N2, V1 */
+    ORK_ISA_COUNT = 7
 };
 
 enum ork_activation_kind {
@@ -171,7 +172,8 @@ struct ork_kernels {
 };
 
 /* The table for this machine: scalar first, better ISAs over it, as far as CPU, operating system and ORK_CPU_MASK (scalar |
- * avx2 | avx512 | neon | dotprod | i8mm: the most that may be used) allow. Built once; an unknown mask is an error naming the choices. */
+ * avx2 | avxvnni | avx512 | neon | dotprod | i8mm: the most that may be used) allow. Built once; an unknown mask is an error
+ * naming the choices. */
 ork_status ork_kernels_get(const struct ork_kernels **kernels, ork_error *error);
 /* As ork_kernels_get with the mask given (NULL or empty: none) instead of read from the environment, into *kernels. */
 ork_status ork_kernels_build_masked(const char *mask, struct ork_kernels *kernels, ork_error *error);

@@ -7,6 +7,8 @@ const struct ork_probe_kernels *ork_probe_kernels_find(enum ork_isa isa)
 #if defined(__x86_64__)
     case ORK_ISA_AVX2:
         return &ork_probe_kernels_avx2;
+    case ORK_ISA_AVXVNNI:
+        return &ork_probe_kernels_avxvnni;
     case ORK_ISA_AVX512:
         return &ork_probe_kernels_avx512;
 #elif defined(__aarch64__)

@@ -35,6 +35,7 @@ const struct ork_probe_kernels *ork_probe_kernels_find(enum ork_isa isa);
 extern const struct ork_probe_kernels ork_probe_kernels_scalar;
 #if defined(__x86_64__)
 extern const struct ork_probe_kernels ork_probe_kernels_avx2;
+extern const struct ork_probe_kernels ork_probe_kernels_avxvnni;
 extern const struct ork_probe_kernels ork_probe_kernels_avx512;
 #elif defined(__aarch64__)
 extern const struct ork_probe_kernels ork_probe_kernels_neon;

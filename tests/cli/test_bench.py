@@ -36,7 +36,7 @@ class Bench(ProgramTest):
             self.assertAlmostEqual(row["stddev_ts"], statistics.stdev(row["samples_ts"]), delta=1 + row["avg_ts"] * 1e-6)
             self.assertAlmostEqual(row["avg_ns"], statistics.mean(row["samples_ns"]), delta=1)
             self.assertRegex(row["test_time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
-            self.assertIn(row["engine"], ("scalar", "avx2", "avx512", "neon", "dotprod", "i8mm"))
+            self.assertIn(row["engine"], ("scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "i8mm"))
             self.assertIn("nf4", row["tier_plan"])
             self.assertEqual(row["n_threads"], 1)
 

@@ -41,12 +41,12 @@ void check_mask(struct harness *h)
 {
 #if defined(__aarch64__)
     const enum ork_isa own[] = {ORK_ISA_SCALAR, ORK_ISA_NEON, ORK_ISA_DOTPROD, ORK_ISA_I8MM},
-                       foreign[] = {ORK_ISA_AVX2, ORK_ISA_AVX512};
+                       foreign[] = {ORK_ISA_AVX2, ORK_ISA_AVXVNNI, ORK_ISA_AVX512};
 #elif defined(__x86_64__)
-    const enum ork_isa own[] = {ORK_ISA_SCALAR, ORK_ISA_AVX2, ORK_ISA_AVX512},
+    const enum ork_isa own[] = {ORK_ISA_SCALAR, ORK_ISA_AVX2, ORK_ISA_AVXVNNI, ORK_ISA_AVX512},
                        foreign[] = {ORK_ISA_NEON, ORK_ISA_DOTPROD, ORK_ISA_I8MM};
 #else
-    const enum ork_isa own[] = {ORK_ISA_SCALAR}, foreign[] = {ORK_ISA_AVX2, ORK_ISA_AVX512, ORK_ISA_NEON};
+    const enum ork_isa own[] = {ORK_ISA_SCALAR}, foreign[] = {ORK_ISA_AVX2, ORK_ISA_AVXVNNI, ORK_ISA_AVX512, ORK_ISA_NEON};
 #endif
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         check_word(h, ork_isa_name(own[i]), best_below(h, own[i]));

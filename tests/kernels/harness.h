@@ -15,6 +15,7 @@
 struct harness {
     bool quick, verbose;
     struct ork_kernels tables[ORK_ISA_COUNT]; /* those that this machine can run; tables[0] is the scalar one */
+    const char *names[ORK_ISA_COUNT]; /* of the tables */
     uint32_t table_count;
     uint64_t checksums[ORK_ISA_COUNT]; /* FNV-1a over every compared output, one a table */
     uint64_t passed, failed;

@@ -8,7 +8,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 failed=0
 ran=0
-for mask in scalar avx2 avx512 neon dotprod i8mm; do
+for mask in scalar avx2 avxvnni avx512 neon dotprod i8mm; do
     if ! ORK_CPU_MASK=$mask "$@" >"$work/$mask" 2>"$work/err"; then
         if grep -q "ORK_CPU_MASK" "$work/err"; then
             echo "$mask: not on this architecture"

@@ -1,5 +1,5 @@
-/* Matmul on g8 rows (int8 with an f16 scale per 32 inputs) with AVX2. Sixteen groups of 32 inputs at a time give the
- * sixteen lanes of the numerics contract. */
+/* Matmul on g8 rows (int8 with an f16 scale per 32 inputs) with AVX2. One or a few token rows: sixteen groups of 32 inputs
+ * at a time give the sixteen lanes of the numerics contract. More rows: matmul_g8_tiles_avx2.inc.c. */
 #define ORK_VECTOR_AVX2
 
 #include "kernels/isa.h"
@@ -28,7 +28,26 @@ static inline __attribute__((always_inline)) v16 add_chunk(v16 lanes, const int8
 
 #include "kernels/matmul_g8.inc.c"
 
+/* ---- several token rows ---- */
+
+#define BRICK_CHANNELS 16
+#define BRICK_ROWS 6
+#define TILE_ROWS_LEAST 4 /* with fewer, transposing costs more than it saves */
+
+#include "kernels/x86/panel_pairs_avx2.inc.c"
+
+static inline int32_t g8_start(const int8_t *codes)
+{
+    (void)codes;
+    return 0; /* weights keep their sign */
+}
+
+#include "kernels/x86/matmul_g8_tiles_avx2.inc.c"
+
 void ork_matmul_g8_avx2(const struct ork_matmul_args *args)
 {
-    g8_matmul(args);
+    if (args->m < TILE_ROWS_LEAST)
+        g8_matmul(args);
+    else
+        g8_matmul_tiles(args);
 }

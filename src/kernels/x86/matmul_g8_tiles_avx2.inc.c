@@ -1,0 +1,166 @@
+/* Matmul on g8 rows with several token rows on 256-bit registers: 16 weight rows are transposed in the first cache, so
+ * that registers hold channels and sums need no turning. Included once by a kernel file that has defined
+ *
+ *   BRICK_CHANNELS   16, and BRICK_ROWS, for the panel_*.inc.c that it has included: a "brick" is a group of 32 inputs
+ *   g8_start         what the sums of a group begin with, from its 32 activations: takes out a bias of the weights */
+#define G8_TILE_ROWS 24 /* lanes of so many rows beside the panel: about the size of the first cache */
+
+struct g8_tile {
+    _Alignas(64) float lanes[G8_TILE_ROWS][16][BRICK_CHANNELS];
+    _Alignas(64) uint8_t panel[16][PANEL_BRICK_BYTES]; /* sixteen groups */
+    _Alignas(64) float w_scales[16][BRICK_CHANNELS];
+#ifdef PANEL_WIDENS
+    _Alignas(64) int16_t wide[G8_TILE_ROWS][512];
+#endif
+    int32_t starts[G8_TILE_ROWS][16]; /* g8_start of each group */
+    float x_scales[G8_TILE_ROWS][16];
+    const int8_t *x[G8_TILE_ROWS];
+    const panel_input *input[G8_TILE_ROWS]; /* from the first group in the panel */
+    uint64_t sources[G8_TILE_ROWS];
+    const uint8_t *weights[BRICK_CHANNELS], *scales[BRICK_CHANNELS]; /* rows; missing channels repeat the last one */
+};
+
+/* Weights and scales of groups first..first+count-1. */
+static void g8_load_weights(struct g8_tile *tile, uint32_t first, uint32_t count)
+{
+    for (uint32_t c = 0; c < BRICK_CHANNELS; c += 8) {
+        const uint8_t *rows[8];
+        __m256i scales[2][8];
+        for (uint32_t i = 0; i < 8; i++) {
+            const uint16_t *halves = (const uint16_t *)(const void *)(tile->scales[c + i] + first * 2);
+            const v16 row = count == 16 ? v16_load_f16(halves) : v16_load_f16_partial(halves, count);
+            scales[0][i] = _mm256_castps_si256(row.low);
+            scales[1][i] = _mm256_castps_si256(row.high);
+        }
+        for (uint32_t half = 0; half < 2; half++) {
+            ork_transpose_avx2(scales[half]);
+            for (uint32_t j = 0; j < 8; j++)
+                _mm256_store_ps(tile->w_scales[half * 8 + j] + c, _mm256_castsi256_ps(scales[half][j]));
+        }
+        for (uint32_t j = 0; j < count; j++) {
+            for (uint32_t i = 0; i < 8; i++)
+                rows[i] = tile->weights[c + i] + (first + j) * 32;
+            inflate_eight(tile->panel[j] + c * 4, rows);
+        }
+    }
+}
+
+/* Scales and starting sums of the activations of groups first..first+count-1. */
+static void g8_load_activations(struct g8_tile *tile, const struct ork_activation *x, uint32_t rows, uint32_t first,
+                                uint32_t count)
+{
+    const uint32_t block_groups = x->block / 32;
+    for (uint32_t i = 0; i < rows; i++) {
+        const float *scales = x->scales + tile->sources[i] * x->blocks;
+        const int8_t *codes = tile->x[i] + first * 32;
+        for (uint32_t j = 0; j < count; j++) {
+            tile->x_scales[i][j] = scales[(first + j) / block_groups];
+            tile->starts[i][j] = g8_start(codes + j * 32);
+        }
+#ifdef PANEL_WIDENS
+        for (uint32_t k = 0; k < count * 32; k += 16) {
+            __m256i words = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(codes + k)));
+            _mm256_store_si256((__m256i *)(tile->wide[i] + k), words);
+        }
+        tile->input[i] = tile->wide[i];
+#else
+        tile->input[i] = codes;
+#endif
+    }
+}
+
+/* Adds the terms of all groups in the panel to the lanes of `rows` token rows from `row`. */
+static inline __attribute__((always_inline)) void g8_multiply_rows(struct g8_tile *tile, uint32_t row, uint32_t count,
+                                                                   const int rows)
+{
+    for (uint32_t j = 0; j < count; j++) {
+        __m256i sums[BRICK_ROWS][2];
+#pragma GCC unroll 8
+        for (int i = 0; i < rows; i++)
+            sums[i][0] = sums[i][1] = _mm256_set1_epi32(tile->starts[row + i][j]);
+        add_bricks(sums, tile->panel[j], tile->input + row, j * 32, j * 32 + 32, rows);
+#pragma GCC unroll 8
+        for (int i = 0; i < rows; i++) {
+            float *lane = tile->lanes[row + i][j];
+            const v16 block = {_mm256_cvtepi32_ps(sums[i][0]), _mm256_cvtepi32_ps(sums[i][1])};
+            const v16 term = v16_multiply(block, v16_set1(tile->x_scales[row + i][j]));
+            v16_store(lane, v16_fma(term, v16_load(tile->w_scales[j]), v16_load(lane)));
+        }
+    }
+    /* The groups that are missing from the last sixteen add zeros, which turn -0 into 0. */
+    for (int i = 0; i < rows; i++)
+        for (uint32_t j = count; j < 16; j++)
+            v16_store(tile->lanes[row + i][j], v16_add(v16_load(tile->lanes[row + i][j]), v16_zero()));
+}
+
+static __attribute__((noinline)) void g8_multiply(struct g8_tile *tile, uint32_t rows, uint32_t count)
+{
+    for (uint32_t row = 0; row < rows; row += BRICK_ROWS)
+        switch (rows - row) {
+        case 1:
+            g8_multiply_rows(tile, row, count, 1);
+            break;
+        case 2:
+            g8_multiply_rows(tile, row, count, 2);
+            break;
+        case 3:
+            g8_multiply_rows(tile, row, count, 3);
+            break;
+        case 4:
+            g8_multiply_rows(tile, row, count, 4);
+            break;
+        case 5:
+            g8_multiply_rows(tile, row, count, 5);
+            break;
+        default:
+            g8_multiply_rows(tile, row, count, BRICK_ROWS);
+            break;
+        }
+}
+
+/* The lane tree of all channels at once, and out. */
+static void g8_write_row(const struct ork_matmul_args *args, float (*lanes)[BRICK_CHANNELS], uint32_t n, uint32_t i)
+{
+    float *out = args->y + i * args->y_stride + n;
+    const uint32_t left = args->n_end - n;
+    for (uint32_t width = 8; width > 0; width /= 2)
+        for (uint32_t j = 0; j < width; j++)
+            v16_store(lanes[j], v16_add(v16_load(lanes[j]), v16_load(lanes[j + width])));
+    if (left >= BRICK_CHANNELS)
+        v16_store(out, v16_load(lanes[0]));
+    else
+        v16_store_partial(out, v16_load(lanes[0]), left);
+}
+
+static void g8_matmul_tiles(const struct ork_matmul_args *args)
+{
+    const struct ork_matrix *w = args->w;
+    const struct ork_activation *x = args->x;
+    const uint32_t groups = x->k_padded / 32;
+    const uint8_t *data = w->data + args->expert * w->data_expert_stride;
+    const uint8_t *scales = w->scales + args->expert * w->scale_expert_stride;
+    struct g8_tile tile;
+    for (uint32_t row = 0; row < args->m; row += G8_TILE_ROWS) {
+        const uint32_t rows = args->m - row < G8_TILE_ROWS ? args->m - row : G8_TILE_ROWS;
+        for (uint32_t i = 0; i < rows; i++) {
+            tile.sources[i] = args->x_rows ? args->x_rows[row + i] : row + i;
+            tile.x[i] = x->plain + tile.sources[i] * x->k_padded;
+        }
+        for (uint32_t n = args->n_begin; n < args->n_end; n += BRICK_CHANNELS) {
+            for (uint32_t c = 0; c < BRICK_CHANNELS; c++) {
+                uint64_t channel = n + c < args->n_end ? n + c : args->n_end - 1;
+                tile.weights[c] = data + channel * x->k_padded;
+                tile.scales[c] = scales + channel * groups * 2;
+            }
+            memset(tile.lanes, 0, rows * sizeof tile.lanes[0]);
+            for (uint32_t first = 0; first < groups; first += 16) {
+                const uint32_t count = groups - first < 16 ? groups - first : 16;
+                g8_load_weights(&tile, first, count);
+                g8_load_activations(&tile, x, rows, first, count);
+                g8_multiply(&tile, rows, count);
+            }
+            for (uint32_t i = 0; i < rows; i++)
+                g8_write_row(args, tile.lanes[i], n, row + i);
+        }
+    }
+}
