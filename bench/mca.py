@@ -219,7 +219,7 @@ def markdown(result):
     model = lambda row: f"{row['model']}, LLVM {row['llvm']}"
     limit = lambda row: MODELS[row["kernel"].split()[-1]][1]
     peak = lambda row: percent(row["macs_per_cycle"] / limit(row)) if limit(row) and row["model"].startswith("neo") else ""
-    parts = ["Hot loop, one row:", "", table(
+    parts = [f"By `bench/mca.sh`, commit {result['commit']}.", "", "Hot loop, one row:", "", table(
         ["kernel", "model", "bytes of weights", "instructions", "cycles", "cycles a brick", "of 23 GB/s over four",
          "of 21.9 GB/s alone", "vector spills"],
         [[r["kernel"], model(r), f"{r['weight_bytes']:g}", r["instructions"], r["cycles"], r["cycles_per_brick"],
