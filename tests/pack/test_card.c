@@ -101,12 +101,12 @@ static void test_orkpack(void **state)
     assert_int_equal(s->parameter_count, 2 * ENDS + 3 * EXPERT + OTHER);
     assert_int_equal(s->active_parameter_count, 2 * ENDS + 2 * EXPERT + OTHER);
     uint64_t floats = 4 + 2 * 72 + 70 + 3 * 72 + 72 * 3 + 3;
-    uint64_t g8 = 96 + 6; /* a row of 3 blocks */
+    uint64_t head = 2 * 3 * 1024 + 64 * 4; /* 50 channels in i8 are 2 columns of 3 bricks */
     uint64_t attn_q = 3 * 3 * 1024 + 96 * 4, ffn_down = 3 * 4 * 1024 + 96 * 4;
     /* an expert: 2 x 3 bricks on pages of their own; the plane ends with the last expert's bricks */
     uint64_t experts = 2 * 8192 + 6144 + 3 * 128 * 4 + 16;
     assert_int_equal(s->bytes_per_token,
-                     g8 + 50 * g8 + attn_q + ffn_down + experts / 3 * 2 + experts % 3 * 2 / 3 + 4 * floats);
+                     (head + 49) / 50 + head + attn_q + ffn_down + experts / 3 * 2 + experts % 3 * 2 / 3 + 4 * floats);
     assert_int_equal(ork_card_get_tensor(card, 8, &info), ORK_OK);
     assert_string_equal(info.name, "blk.0.ffn_up_exps.weight");
     assert_string_equal(info.type, "nf4");

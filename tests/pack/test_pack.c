@@ -103,13 +103,13 @@ static void check_default(const struct source_place *place, const char *name, co
 
 static void test_default_tiers_by_role(void **state)
 {
-    check_default(*state, NULL, "g8", "i8", "nf4");
-    check_default(*state, "auto", "g8", "i8", "nf4");
-    check_default(*state, "nf4", "g8", "nf4", "nf4");
-    check_default(*state, "i4", "g8", "i4", "i4");
-    check_default(*state, "i5", "g8", "i5", "i5");
-    check_default(*state, "i6", "g8", "i6", "i6");
-    check_default(*state, "i8", "g8", "i8", "i8");
+    check_default(*state, NULL, "i8", "i8", "nf4");
+    check_default(*state, "auto", "i8", "i8", "nf4");
+    check_default(*state, "nf4", "i8", "nf4", "nf4");
+    check_default(*state, "i4", "i8", "i4", "i4");
+    check_default(*state, "i5", "i8", "i5", "i5");
+    check_default(*state, "i6", "i8", "i6", "i6");
+    check_default(*state, "i8", "i8", "i8", "i8");
     check_default(*state, "g8", "g8", "g8", "g8");
     check_default(*state, "f16", "f16", "f16", "f16");
     check_default(*state, "bf16", "bf16", "bf16", "bf16");
@@ -123,7 +123,7 @@ static void test_the_last_rule_that_matches_wins(void **state)
         "no_such_tensor=i8",  "ffn_gate_inp=i8",           "a=b=f32",        "ffn_down\\.weight=i6"};
     static const struct expected_tier expected[] = {
         {"blk.0.attn_q.weight", "nf4"},      {"output.weight", "f16"},    {"blk.0.ffn_up_exps.weight", "bf16"},
-        {"blk.0.ffn_gate_inp.weight", "i8"}, {"token_embd.weight", "g8"}, {"blk.1.ffn_down.weight", "i6"},
+        {"blk.0.ffn_gate_inp.weight", "i8"}, {"token_embd.weight", "i8"}, {"blk.1.ffn_down.weight", "i6"},
     };
     const ork_pack_params params = {.tier_rules = rules, .tier_rule_count = 8, .threads = 1};
     ork_pack_report report;
