@@ -36,14 +36,16 @@ static inline __attribute__((always_inline)) v16 add_chunk(v16 lanes, const int8
 
 #include "kernels/x86/panel_bytes_avxvnni.inc.c"
 
-/* -128 times the sum of a group's 32 activations: the panel's weights are code + 128. */
-static inline int32_t g8_start(const int8_t *codes)
+/* -128 times the sum of each group's 32 activations: the panel's weights are code + 128. */
+static inline void g8_starts(int32_t *starts, const int8_t *codes, uint32_t count)
 {
-    const __m256i input = _mm256_loadu_si256((const __m256i *)codes);
-    const __m256i sums = ork_dot_avxvnni(_mm256_setzero_si256(), _mm256_set1_epi8((char)0x80), input);
-    __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
-    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
-    return -_mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1)));
+    const __m256i zero = _mm256_setzero_si256(), bias = _mm256_set1_epi8((char)0x80);
+    __m256i sums[8];
+    for (uint32_t j = 0; j < 8; j++)
+        sums[j] = j < count ? _mm256_loadu_si256((const __m256i *)(codes + j * 32)) : zero;
+    for (uint32_t j = 0; j < 8; j++)
+        sums[j] = ork_dot_avxvnni(zero, bias, sums[j]);
+    _mm256_store_si256((__m256i *)starts, _mm256_sub_epi32(zero, ork_sum_eight_avx2(sums)));
 }
 
 #include "kernels/x86/matmul_g8_tiles_avx2.inc.c"
