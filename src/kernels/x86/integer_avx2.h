@@ -43,6 +43,25 @@ static inline void ork_transpose_avx2(__m256i *a)
     }
 }
 
+/* Transposes 8 by 8 words in each 128-bit lane, in place. */
+static inline void ork_transpose_words_avx2(__m256i *a)
+{
+    __m256i b[8], c[8];
+    for (int i = 0; i < 4; i++) {
+        b[2 * i] = _mm256_unpacklo_epi16(a[2 * i], a[2 * i + 1]);
+        b[2 * i + 1] = _mm256_unpackhi_epi16(a[2 * i], a[2 * i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int half = 0; half < 2; half++) {
+            c[i + 2 * half] = _mm256_unpacklo_epi32(b[i + half], b[i + 2 + half]);
+            c[i + 2 * half + 1] = _mm256_unpackhi_epi32(b[i + half], b[i + 2 + half]);
+        }
+    for (int i = 0; i < 4; i++) {
+        a[2 * i] = _mm256_unpacklo_epi64(c[i], c[i + 4]);
+        a[2 * i + 1] = _mm256_unpackhi_epi64(c[i], c[i + 4]);
+    }
+}
+
 /* Transposes 4 by 4 dwords in each 128-bit lane: lane l of out[q] is dword q of lane l of in[0..3]. When in[i] holds
  * channels 2 i and 2 i + 1, out[q] has eight channels in the order 0, 2, 4, 6, 1, 3, 5, 7. */
 static inline void ork_transpose_lanes_avx2(__m256i *out, const __m256i *in)

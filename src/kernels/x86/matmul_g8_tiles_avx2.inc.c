@@ -4,7 +4,7 @@
  *   BRICK_CHANNELS   16, and BRICK_ROWS, for the panel_*.inc.c that it has included: a "brick" is a group of 32 inputs
  *   g8_starts        what the sums of up to eight groups begin with, from their activations: takes out a bias of the
  *                    weights */
-#define G8_TILE_ROWS 24
+#define G8_TILE_ROWS 66 /* lanes and inputs of so many rows stay in the second cache */
 #define G8_CHUNK 8 /* groups at a time: panel, lanes and inputs of six rows take half of a first cache of 32 KiB */
 
 struct g8_tile {

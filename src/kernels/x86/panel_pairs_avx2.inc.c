@@ -9,13 +9,14 @@ typedef int16_t panel_input;
 /* Codes of eight channels, 32 bytes each at rows[i], into their place in the panel of a brick. */
 static inline void inflate_eight(uint8_t *panel, const uint8_t *const *rows)
 {
-    for (uint32_t half = 0; half < 2; half++) {
-        __m256i pairs[8];
-        for (uint32_t i = 0; i < 8; i++)
-            pairs[i] = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(rows[i] + half * 16)));
-        ork_transpose_avx2(pairs);
-        for (uint32_t p = 0; p < 8; p++)
-            _mm256_store_si256((__m256i *)(panel + (half * 8 + p) * BRICK_CHANNELS * 4), pairs[p]);
+    __m256i pairs[8];
+    for (uint32_t i = 0; i < 8; i++)
+        pairs[i] = _mm256_loadu_si256((const __m256i *)rows[i]);
+    ork_transpose_words_avx2(pairs);
+    for (uint32_t p = 0; p < 8; p++) {
+        const __m128i low = _mm256_castsi256_si128(pairs[p]), high = _mm256_extracti128_si256(pairs[p], 1);
+        _mm256_store_si256((__m256i *)(panel + p * BRICK_CHANNELS * 4), _mm256_cvtepi8_epi16(low));
+        _mm256_store_si256((__m256i *)(panel + (p + 8) * BRICK_CHANNELS * 4), _mm256_cvtepi8_epi16(high));
     }
 }
 
