@@ -1,5 +1,6 @@
-/* Guards that a token costs no allocation: after the first ones, decoding, choosing and turning tokens into text call
- * neither malloc nor mmap, on any thread. The program's own malloc counts; it replaces the C library's for all code. */
+/* Guards that a token costs no memory: after the first ones, decoding, choosing and turning tokens into text call neither
+ * malloc nor mmap, on any thread, and 10,000 tokens leave the resident size where it was. The program's own malloc counts;
+ * it replaces the C library's for all code. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -127,8 +129,50 @@ static void test_a_token_costs_no_allocation(void **state)
     }
 }
 
+static long resident_bytes(void)
+{
+    long size, resident;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld %ld", &size, &resident), 2);
+    fclose(file);
+    return resident * sysconf(_SC_PAGESIZE);
+}
+
+/* The context is filled again and again, so that its cache's own pages are there after the first turn. */
+static void test_memory_does_not_grow(void **state)
+{
+    (void)state;
+    if (!counts) {
+        print_message("SKIPPED: a sanitizer keeps freed memory\n");
+        skip();
+    }
+    enum { CONTEXT = 250, TURNS = 40 }; /* 10,000 tokens */
+    ork_error error;
+    ork_token tokens[CONTEXT];
+    struct fixture fixture;
+    fixture_open(&fixture, "tests/compat/tiny/lfm2moe.gguf", "nf4");
+    ork_session *session = fixture_session(&fixture, 2, 256);
+    for (int i = 0; i < CONTEXT; i++)
+        tokens[i] = (ork_token)(i * 37 % 300);
+    long settled = 0;
+    for (int turn = 0; turn < TURNS; turn++) {
+        for (size_t count = 1; count <= CONTEXT; count++)
+            fixture_check(ork_session_sync(session, tokens, count, count - 1, &error), &error, "sync");
+        if (turn == 0)
+            settled = resident_bytes();
+        ork_session_clear(session);
+    }
+    long grown = resident_bytes() - settled;
+    if (grown > 128 * 1024)
+        fail_msg("%ld bytes more are resident after %d tokens", grown, CONTEXT * TURNS);
+    ork_session_destroy(session);
+    fixture_close(&fixture);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_token_costs_no_allocation)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_token_costs_no_allocation),
+                                       cmocka_unit_test(test_memory_does_not_grow)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
