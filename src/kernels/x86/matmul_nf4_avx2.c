@@ -47,23 +47,30 @@ static inline void stream_bricks(int32_t *acc, const uint8_t *bricks, const int8
     ork_store_sums_avx2(acc, sums, BRICK_CHANNELS / 2);
 }
 
+/* Codes of the low nibbles as 16-bit numbers. */
+static inline void store_pairs(uint8_t *panel, __m256i nibbles, const brick_codes *codes)
+{
+    const __m256i bytes = _mm256_shuffle_epi8(codes->codes, _mm256_and_si256(nibbles, _mm256_set1_epi8(15)));
+    const __m128i low = _mm256_castsi256_si128(bytes), high = _mm256_extracti128_si256(bytes, 1);
+    _mm256_store_si256((__m256i *)panel, _mm256_cvtepi8_epi16(low));
+    _mm256_store_si256((__m256i *)(panel + 32), _mm256_cvtepi8_epi16(high));
+}
+
 /* Pairs of k follow the split activations: 8 pairs of even k, then 8 of odd k. */
 static inline void inflate_brick(uint8_t *panel, const uint8_t *brick, const brick_codes *codes)
 {
-    const __m128i table = _mm256_castsi256_si128(codes->codes), mask = _mm_set1_epi8(15);
-    for (uint32_t c = 0; c < BRICK_CHANNELS; c += 8) {
-        __m256i even[8], odd[8];
+    for (uint32_t c = 0; c < BRICK_CHANNELS; c += 16) {
+        __m256i words[8]; /* four k of channels c..c+7, then of c+8..c+15 */
         for (uint32_t i = 0; i < 8; i++) {
-            __m128i nibbles = _mm_loadu_si128((const __m128i *)(brick + (c + i) * 16));
-            __m128i high = _mm_and_si128(_mm_srli_epi16(nibbles, 4), mask);
-            even[i] = _mm256_cvtepi8_epi16(_mm_shuffle_epi8(table, _mm_and_si128(nibbles, mask)));
-            odd[i] = _mm256_cvtepi8_epi16(_mm_shuffle_epi8(table, high));
+            const __m128i low = _mm_loadu_si128((const __m128i *)(brick + (c + i) * 16));
+            const __m128i high = _mm_loadu_si128((const __m128i *)(brick + (c + i + 8) * 16));
+            words[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
         }
-        ork_transpose_avx2(even);
-        ork_transpose_avx2(odd);
+        ork_transpose_words_avx2(words);
         for (uint32_t p = 0; p < 8; p++) {
-            _mm256_store_si256((__m256i *)(panel + (p * BRICK_CHANNELS + c) * 4), even[p]);
-            _mm256_store_si256((__m256i *)(panel + ((p + 8) * BRICK_CHANNELS + c) * 4), odd[p]);
+            uint8_t *even = panel + (p * BRICK_CHANNELS + c) * 4, *odd = even + 8 * BRICK_CHANNELS * 4;
+            store_pairs(even, words[p], codes);
+            store_pairs(odd, _mm256_srli_epi16(words[p], 4), codes);
         }
     }
 }
