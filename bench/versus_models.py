@@ -50,7 +50,7 @@ def known():
     no_ik = {"ik_llama.cpp": LACKS_LFM2}
     only_llama = ("q4_0", "iq4_nl", "q4_k_m")
     return [
-        Comparison("lfm2-8b-a1b", "LFM2-8B-A1B shape", ("nf4", "i4"), {"llama.cpp": ("q4_0", "q4_k_m")}, "lfm2-8b-a1b", lacking=no_ik,
+        Comparison("lfm2-8b-a1b", "LFM2-8B-A1B shape", ("nf4", "i4", "auto"), {"llama.cpp": ("q4_0", "q4_k_m")}, "lfm2-8b-a1b", lacking=no_ik,
                    stand_in="lfm2q", large=True),
         Comparison("lfm2q", "LFM2-8B-A1B's experts in a Qwen3 graph", ("nf4",), both("q4_0"), "lfm2q", large=True),
         Comparison("qwen3-30b-a3b", "Qwen3-30B-A3B shape, 12 of 48 layers", ("nf4", "i4"), both("q4_0", "iq4_nl"),
