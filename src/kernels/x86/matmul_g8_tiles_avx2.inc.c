@@ -5,7 +5,7 @@
  *   g8_starts        what the sums of up to eight groups begin with, from their activations: takes out a bias of the
  *                    weights */
 #define G8_TILE_ROWS 66 /* lanes and inputs of so many rows stay in the second cache */
-#define G8_CHUNK 8 /* groups at a time: panel, lanes and inputs of six rows take half of a first cache of 32 KiB */
+#define G8_CHUNK 8      /* groups at a time: panel, lanes and inputs of six rows take half of a first cache of 32 KiB */
 
 struct g8_tile {
     _Alignas(64) float lanes[G8_TILE_ROWS][16][BRICK_CHANNELS];

@@ -38,7 +38,6 @@ static inline __attribute__((always_inline)) void add_bricks(__m256i (*sums)[2],
 #pragma GCC unroll 8
         for (int i = 0; i < rows; i++)
             for (int h = 0; h < 2; h++)
-                sums[i][h] =
-                    _mm256_add_epi32(sums[i][h], _mm256_madd_epi16(words[i][h], _mm256_set1_epi16(1)));
+                sums[i][h] = _mm256_add_epi32(sums[i][h], _mm256_madd_epi16(words[i][h], _mm256_set1_epi16(1)));
     }
 }
