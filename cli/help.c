@@ -105,7 +105,7 @@ static void print_program(void)
                       "  ork run model.orkpack -p \"Why is the sky blue?\"\n\n"
                       "ork COMMAND --help shows the options of a command. Options beat environment variables.\n\n"
                       "Environment: ORK_CACHE_DIR (packs of GGUF files; default $XDG_CACHE_HOME/ork or ~/.cache/ork),\n"
-                      "ORK_CPU_MASK (scalar, avx2, avx512, neon, dotprod or i8mm: caps the instruction set), NO_COLOR,\n"
+                      "ORK_CPU_MASK (scalar, avx2, avxvnni, avx512, neon, dotprod or i8mm: caps the instruction set), NO_COLOR,\n"
                       "and the twins that the help of a command shows in brackets.\n\n"
                       "Exit codes: 0 done, 1 failure, 2 wrong usage, 3 bad input file, 4 device failure,\n"
                       "130 interrupted.\n");
