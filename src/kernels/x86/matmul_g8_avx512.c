@@ -37,27 +37,29 @@ static inline __attribute__((always_inline)) v16 add_chunk(v16 lanes, const int8
 
 /* ---- several token rows ---- */
 
-#define TILE_CHANNELS 32
-#define TILE_ROWS 32
+#define G8_TILE_CHANNELS 32
+#define G8_TILE_ROWS 32
+#define G8_CHUNK 16
 #define GROUP_ROWS 4      /* token rows of one register tile */
 #define TILE_ROWS_LEAST 4 /* with fewer, transposing costs more than it saves */
 
 struct g8_tile {
-    _Alignas(64) float lanes[TILE_ROWS][16][TILE_CHANNELS];
-    _Alignas(64) uint8_t panel[16][8][TILE_CHANNELS][4]; /* sixteen groups of eight times four inputs, codes + 128 */
-    _Alignas(64) float w_scales[16][TILE_CHANNELS];
-    _Alignas(64) int32_t starts[TILE_ROWS][16]; /* -128 times the sum of a group's activations */
-    float x_scales[TILE_ROWS][16];
-    const int8_t *x[TILE_ROWS];
-    uint64_t sources[TILE_ROWS];
-    const uint8_t *weights[TILE_CHANNELS], *scales[TILE_CHANNELS]; /* rows; missing channels repeat the last one */
+    _Alignas(64) float lanes[G8_TILE_ROWS][16][G8_TILE_CHANNELS];
+    _Alignas(64) uint8_t panel[16][8][G8_TILE_CHANNELS][4]; /* sixteen groups of eight times four inputs, codes + 128 */
+    _Alignas(64) float w_scales[16][G8_TILE_CHANNELS];
+    _Alignas(64) int32_t starts[G8_TILE_ROWS][16]; /* -128 times the sum of a group's activations */
+    float x_scales[G8_TILE_ROWS][16];
+    const int8_t *x[G8_TILE_ROWS];
+    uint64_t sources[G8_TILE_ROWS];
+    const uint8_t *weights[G8_TILE_CHANNELS],
+        *scales[G8_TILE_CHANNELS]; /* rows; missing channels repeat the last one */
 };
 
 /* Weights of groups first..first+count-1 into the panel, in the order of ork_transpose_channels_avx512. */
-static void load_weights(struct g8_tile *tile, uint32_t first, uint32_t count)
+static void g8_load_weights(struct g8_tile *tile, uint32_t first, uint32_t count)
 {
     const __m512i sign = _mm512_set1_epi8((char)0x80);
-    float scales[TILE_CHANNELS][16];
+    float scales[G8_TILE_CHANNELS][16];
     for (uint32_t j = 0; j < count; j++)
         for (uint32_t half = 0; half < 2; half++) {
             __m512i w[8], groups[8];
@@ -72,12 +74,12 @@ static void load_weights(struct g8_tile *tile, uint32_t first, uint32_t count)
             for (uint32_t q = 0; q < 8; q++)
                 _mm512_store_si512(tile->panel[j][q][half * 16], groups[q]);
         }
-    for (uint32_t c = 0; c < TILE_CHANNELS; c++) {
+    for (uint32_t c = 0; c < G8_TILE_CHANNELS; c++) {
         const uint16_t *halves = (const uint16_t *)(const void *)(tile->scales[c] + first * 2);
         v16_store(scales[c], count == 16 ? v16_load_f16(halves) : v16_load_f16_partial(halves, count));
     }
     for (uint32_t j = 0; j < 16; j++)
-        for (uint32_t half = 0; half < TILE_CHANNELS; half += 16) {
+        for (uint32_t half = 0; half < G8_TILE_CHANNELS; half += 16) {
             float column[16];
             for (uint32_t c = 0; c < 16; c++)
                 column[c] = scales[half + c][j];
@@ -87,8 +89,8 @@ static void load_weights(struct g8_tile *tile, uint32_t first, uint32_t count)
 }
 
 /* Scales and starting sums of the activations of groups first..first+count-1. */
-static void load_activations(struct g8_tile *tile, const struct ork_activation *x, uint32_t rows, uint32_t first,
-                             uint32_t count)
+static void g8_load_activations(struct g8_tile *tile, const struct ork_activation *x, uint32_t rows, uint32_t first,
+                                uint32_t count)
 {
     const __m512i bias = _mm512_set1_epi8((char)0x80), zero = _mm512_setzero_si512();
     const uint32_t block_groups = x->block / 32;
@@ -130,7 +132,7 @@ static inline __attribute__((always_inline)) void multiply_group(struct g8_tile 
         }
 }
 
-static void multiply_chunk(struct g8_tile *tile, uint32_t rows, uint32_t first, uint32_t count)
+static void g8_multiply(struct g8_tile *tile, uint32_t rows, uint32_t first, uint32_t count)
 {
     for (uint32_t row = 0; row < rows; row += GROUP_ROWS) {
         for (uint32_t j = 0; j < count; j++)
@@ -148,66 +150,15 @@ static void multiply_chunk(struct g8_tile *tile, uint32_t rows, uint32_t first, 
                 multiply_group(tile, row, GROUP_ROWS, j, first + j);
                 break;
             }
-        /* The groups that are missing from the last sixteen add zeros, which turn -0 into 0. */
-        for (uint32_t i = row; i < rows && i < row + GROUP_ROWS; i++)
-            for (uint32_t j = count; j < 16; j++)
-                for (uint32_t c = 0; c < TILE_CHANNELS; c += 16)
-                    v16_store(tile->lanes[i][j] + c, v16_add(v16_load(tile->lanes[i][j] + c), v16_zero()));
     }
 }
 
-/* The lane tree of all channels at once, then the results into natural order and out. */
-static void write_row(const struct ork_matmul_args *args, float (*lanes)[TILE_CHANNELS], uint32_t n, uint32_t i)
+static inline v16 g8_to_natural(v16 a)
 {
-    float *out = args->y + i * args->y_stride + n;
-    for (uint32_t c = 0; c < TILE_CHANNELS && n + c < args->n_end; c += 16) {
-        v16 sums[16];
-        for (uint32_t j = 0; j < 16; j++)
-            sums[j] = v16_load(lanes[j] + c);
-        for (uint32_t width = 8; width > 0; width /= 2)
-            for (uint32_t j = 0; j < width; j++)
-                sums[j] = v16_add(sums[j], sums[j + width]);
-        v16 result = _mm512_permutexvar_ps(ork_natural_order_avx512(), sums[0]);
-        uint32_t left = args->n_end - n - c;
-        if (left >= 16)
-            v16_store(out + c, result);
-        else
-            v16_store_partial(out + c, result, left);
-    }
+    return _mm512_permutexvar_ps(ork_natural_order_avx512(), a);
 }
 
-static void g8_matmul_tiles(const struct ork_matmul_args *args)
-{
-    const struct ork_matrix *w = args->w;
-    const struct ork_activation *x = args->x;
-    const uint32_t groups = x->k_padded / 32;
-    const uint8_t *data = w->data + args->expert * w->data_expert_stride;
-    const uint8_t *scales = w->scales + args->expert * w->scale_expert_stride;
-    struct g8_tile tile;
-    for (uint32_t row = 0; row < args->m; row += TILE_ROWS) {
-        const uint32_t rows = args->m - row < TILE_ROWS ? args->m - row : TILE_ROWS;
-        for (uint32_t i = 0; i < rows; i++) {
-            tile.sources[i] = args->x_rows ? args->x_rows[row + i] : row + i;
-            tile.x[i] = x->plain + tile.sources[i] * x->k_padded;
-        }
-        for (uint32_t n = args->n_begin; n < args->n_end; n += TILE_CHANNELS) {
-            for (uint32_t c = 0; c < TILE_CHANNELS; c++) {
-                uint64_t channel = n + c < args->n_end ? n + c : args->n_end - 1;
-                tile.weights[c] = data + channel * x->k_padded;
-                tile.scales[c] = scales + channel * groups * 2;
-            }
-            memset(tile.lanes, 0, rows * sizeof tile.lanes[0]);
-            for (uint32_t first = 0; first < groups; first += 16) {
-                uint32_t count = groups - first < 16 ? groups - first : 16;
-                load_weights(&tile, first, count);
-                load_activations(&tile, x, rows, first, count);
-                multiply_chunk(&tile, rows, first, count);
-            }
-            for (uint32_t i = 0; i < rows; i++)
-                write_row(args, tile.lanes[i], n, row + i);
-        }
-    }
-}
+#include "kernels/matmul_g8_tiles.inc.c"
 
 void ork_matmul_g8_avx512(const struct ork_matmul_args *args)
 {

@@ -4,6 +4,7 @@
  *   BRICK_CHANNELS   16, and BRICK_ROWS, for the panel_*.inc.c that it has included: a "brick" is a group of 32 inputs
  *   g8_starts        what the sums of up to eight groups begin with, from their activations: takes out a bias of the
  *                    weights */
+#define G8_TILE_CHANNELS BRICK_CHANNELS
 #define G8_TILE_ROWS 66 /* lanes and inputs of so many rows stay in the second cache */
 #define G8_CHUNK 8      /* groups at a time: panel, lanes and inputs of six rows take half of a first cache of 32 KiB */
 
@@ -92,8 +93,9 @@ static inline __attribute__((always_inline)) void g8_multiply_rows(struct g8_til
     }
 }
 
-static __attribute__((noinline)) void g8_multiply(struct g8_tile *tile, uint32_t rows, uint32_t lane, uint32_t count)
+static __attribute__((noinline)) void g8_multiply(struct g8_tile *tile, uint32_t rows, uint32_t first, uint32_t count)
 {
+    const uint32_t lane = first % 16;
     for (uint32_t row = 0; row < rows; row += BRICK_ROWS)
         switch (rows - row) {
         case 1:
@@ -117,53 +119,9 @@ static __attribute__((noinline)) void g8_multiply(struct g8_tile *tile, uint32_t
         }
 }
 
-/* The lane tree of all channels at once, and out. */
-static void g8_write_row(const struct ork_matmul_args *args, float (*lanes)[BRICK_CHANNELS], uint32_t n, uint32_t i)
+static inline v16 g8_to_natural(v16 a)
 {
-    float *out = args->y + i * args->y_stride + n;
-    const uint32_t left = args->n_end - n;
-    for (uint32_t width = 8; width > 0; width /= 2)
-        for (uint32_t j = 0; j < width; j++)
-            v16_store(lanes[j], v16_add(v16_load(lanes[j]), v16_load(lanes[j + width])));
-    if (left >= BRICK_CHANNELS)
-        v16_store(out, v16_load(lanes[0]));
-    else
-        v16_store_partial(out, v16_load(lanes[0]), left);
+    return a;
 }
 
-static void g8_matmul_tiles(const struct ork_matmul_args *args)
-{
-    const struct ork_matrix *w = args->w;
-    const struct ork_activation *x = args->x;
-    const uint32_t groups = x->k_padded / 32;
-    const uint8_t *data = w->data + args->expert * w->data_expert_stride;
-    const uint8_t *scales = w->scales + args->expert * w->scale_expert_stride;
-    struct g8_tile tile;
-    for (uint32_t row = 0; row < args->m; row += G8_TILE_ROWS) {
-        const uint32_t rows = args->m - row < G8_TILE_ROWS ? args->m - row : G8_TILE_ROWS;
-        for (uint32_t i = 0; i < rows; i++) {
-            tile.sources[i] = args->x_rows ? args->x_rows[row + i] : row + i;
-            tile.x[i] = x->plain + tile.sources[i] * x->k_padded;
-        }
-        for (uint32_t n = args->n_begin; n < args->n_end; n += BRICK_CHANNELS) {
-            for (uint32_t c = 0; c < BRICK_CHANNELS; c++) {
-                uint64_t channel = n + c < args->n_end ? n + c : args->n_end - 1;
-                tile.weights[c] = data + channel * x->k_padded;
-                tile.scales[c] = scales + channel * groups * 2;
-            }
-            memset(tile.lanes, 0, rows * sizeof tile.lanes[0]);
-            for (uint32_t first = 0; first < groups; first += G8_CHUNK) {
-                const uint32_t count = groups - first < G8_CHUNK ? groups - first : G8_CHUNK;
-                g8_load_weights(&tile, first, count);
-                g8_load_activations(&tile, x, rows, first, count);
-                g8_multiply(&tile, rows, first % 16, count);
-            }
-            for (uint32_t i = 0; i < rows; i++) {
-                /* The groups that are missing from the last sixteen add zeros, which turn -0 into 0. */
-                for (uint32_t j = groups % 16; j > 0 && j < 16; j++)
-                    v16_store(tile.lanes[i][j], v16_add(v16_load(tile.lanes[i][j]), v16_zero()));
-                g8_write_row(args, tile.lanes[i], n, row + i);
-            }
-        }
-    }
-}
+#include "kernels/matmul_g8_tiles.inc.c"
