@@ -51,10 +51,13 @@ def command(programs, variant, work):
     size = ["-m", variant.file, "-t", work.threads, "-r", work.repetitions, "-o", "json", "-n", work.generate]
     if variant.engine == ORK:
         return [programs[ORK], "bench", "--load", "copy", *size, "-p", work.prompt]
-    # A prompt of 32 tokens warms the weights; the programs' own warm-up differs between them, up to the whole prompt.
+    words = [programs[variant.engine] / "llama-bench", *size, *MODES[variant.engine][variant.mode]]
+    # ik_llama.cpp has its own warm-up: without it, its first generation runs at a fifth of the speed of the later ones.
+    if variant.engine != LLAMA:
+        return [*words, "-p", work.prompt, "-fmoe", "1"]
+    # llama.cpp's warm-up is the whole prompt; 32 tokens warm the weights as well.
     prompts = f"{WARM_UP_TOKENS},{work.prompt}" if work.prompt not in (0, WARM_UP_TOKENS) else WARM_UP_TOKENS
-    words = [programs[variant.engine] / "llama-bench", *size, "-p", prompts, *MODES[variant.engine][variant.mode]]
-    return words + (["--no-warmup"] if variant.engine == LLAMA else ["-w", "0", "-fmoe", "1"])
+    return [*words, "-p", prompts, "--no-warmup"]
 
 
 def run(programs, variant, work):
