@@ -87,5 +87,8 @@ uint64_t ork_probe_matrix_bytes(enum ork_tier tier, uint32_t n);
 /* Multiplies all matrices `turns` times, each thread its run of channels; seconds. */
 double ork_probe_multiply(struct ork_probe *probe, const struct ork_probe_weights *weights, uint32_t threads,
                           uint32_t turns);
+/* What a tier reached: the medians of `count` >= 1 rates and of their fractions of a limit. Sorts both. */
+ork_probe_tier ork_probe_tier_of(const struct ork_probe_weights *weights, uint32_t threads, double *rates,
+                                 double *fractions, size_t count);
 
 #endif

@@ -196,13 +196,7 @@ static ork_status measure_tier(struct bandwidth *b, const struct ork_probe_weigh
         status = ork_probe_poll(probe, error);
     }
     if (status == ORK_OK)
-        b->tiers[b->report->tier_count++] = (ork_probe_tier){
-            .tier = ork_tier_find(weights->matrices->tier)->name,
-            .threads = threads,
-            .rows = weights->m,
-            .rate = ork_probe_median(rates, done),
-            .fraction = ork_probe_median(fractions, done),
-        };
+        b->tiers[b->report->tier_count++] = ork_probe_tier_of(weights, threads, rates, fractions, done);
     return status;
 }
 

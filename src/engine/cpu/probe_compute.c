@@ -111,13 +111,7 @@ static ork_status measure_tier(struct compute *c, const struct ork_probe_weights
         status = ork_probe_poll(probe, error);
     }
     if (status == ORK_OK)
-        c->tiers[c->report->tier_count++] = (ork_probe_tier){
-            .tier = ork_tier_find(weights->matrices->tier)->name,
-            .threads = threads,
-            .rows = weights->m,
-            .rate = ork_probe_median(rates, done),
-            .fraction = ork_probe_median(fractions, done),
-        };
+        c->tiers[c->report->tier_count++] = ork_probe_tier_of(weights, threads, rates, fractions, done);
     return status;
 }
 

@@ -183,3 +183,15 @@ double ork_probe_multiply(struct ork_probe *probe, const struct ork_probe_weight
     struct multiply_region region = {probe, weights, turns};
     return ork_probe_time(probe, threads, multiply_region, &region);
 }
+
+ork_probe_tier ork_probe_tier_of(const struct ork_probe_weights *weights, uint32_t threads, double *rates,
+                                 double *fractions, size_t count)
+{
+    return (ork_probe_tier){
+        .tier = ork_tier_find(weights->matrices->tier)->name,
+        .threads = threads,
+        .rows = weights->m,
+        .rate = ork_probe_median(rates, count),
+        .fraction = ork_probe_median(fractions, count),
+    };
+}

@@ -1,65 +1,14 @@
 /* Probe loops with AVX2. */
-#define PROBE_VECTOR_BYTES 32
-#include "kernels/probe_read.inc.c"
-
 #include <immintrin.h>
 
-enum { DOT_CHAINS = 8, FLOAT_CHAINS = 12 };
+enum { DOT_CHAINS = 8 };
 
-static inline uint32_t sum_lanes(__m256i sums)
+static inline __m256i dot_step(__m256i sums, __m256i x, __m256i y)
 {
-    uint32_t lanes[8], total = 0;
-    _mm256_storeu_si256((__m256i *)lanes, sums);
-    for (int i = 0; i < 8; i++)
-        total += lanes[i];
-    return total;
+    return _mm256_add_epi32(sums, _mm256_madd_epi16(_mm256_maddubs_epi16(x, y), _mm256_set1_epi16(1)));
 }
 
-/* The products of each chain are made anew, or the compiler would make them once for all. */
-static uint32_t probe_dot(uint64_t rounds)
-{
-    __m256i sums[DOT_CHAINS], x = _mm256_set1_epi8(3);
-    const __m256i y = _mm256_set1_epi8(2), ones = _mm256_set1_epi16(1);
-#pragma GCC unroll 8
-    for (int i = 0; i < DOT_CHAINS; i++)
-        sums[i] = _mm256_setzero_si256();
-    for (uint64_t round = 0; round < rounds; round++) {
-#pragma GCC unroll 8
-        for (int i = 0; i < DOT_CHAINS; i++) {
-            ORK_KEEP_IN_REGISTER(x);
-            sums[i] = _mm256_add_epi32(sums[i], _mm256_madd_epi16(_mm256_maddubs_epi16(x, y), ones));
-            ORK_KEEP_IN_REGISTER(sums[i]);
-        }
-    }
-#pragma GCC unroll 8
-    for (int i = 1; i < DOT_CHAINS; i++)
-        sums[0] = _mm256_add_epi32(sums[0], sums[i]);
-    return sum_lanes(sums[0]);
-}
-
-static float probe_multiply_add(uint64_t rounds)
-{
-    __m256 sums[FLOAT_CHAINS];
-    const __m256 x = _mm256_set1_ps(0.5f);
-#pragma GCC unroll 12
-    for (int i = 0; i < FLOAT_CHAINS; i++)
-        sums[i] = _mm256_setzero_ps();
-    for (uint64_t round = 0; round < rounds; round++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < FLOAT_CHAINS; i++) {
-            sums[i] = _mm256_fmadd_ps(x, x, sums[i]);
-            ORK_KEEP_IN_REGISTER(sums[i]);
-        }
-    }
-#pragma GCC unroll 12
-    for (int i = 1; i < FLOAT_CHAINS; i++)
-        sums[0] = _mm256_add_ps(sums[0], sums[i]);
-    float lanes[8], total = 0;
-    _mm256_storeu_ps(lanes, sums[0]);
-    for (int i = 0; i < 8; i++)
-        total += lanes[i];
-    return total;
-}
+#include "kernels/x86/probe_ymm.inc.c"
 
 const struct ork_probe_kernels ork_probe_kernels_avx2 = {
     .isa = ORK_ISA_AVX2,
