@@ -10,15 +10,15 @@
  *   brick_codes      a type: what inflation needs besides the brick
  *   stream_bricks    int32_t acc[BRICK_CHANNELS] = start + codes of `bricks` bricks times x, in natural channel order
  *   inflate_brick    one brick into its place in the panel
- *   multiply_panel   one panel_job: sums of up to BRICK_ROWS rows over some inflated bricks, in panel channel order;
- *                    or, with PANEL_WALKS_BLOCKS, multiply_group, one panel_group
+ *   multiply_group   one panel_group: sums of up to BRICK_ROWS rows over some inflated bricks, in panel channel order,
+ *                    through the activation blocks that these bricks reach over
  *   panel_to_natural a v16 of 16 channels from panel order to natural order
  *
  * One row streams the bricks; more rows inflate a few bricks of a column into the first cache and use them for a tile
- * of rows. Integer sums are exact, so both ways and every tile give the same bits. The includer includes panel_job.h
- * before it defines multiply_panel. */
+ * of rows. Integer sums are exact, so both ways and every tile give the same bits. The includer includes panel_group.h
+ * before it defines multiply_group. */
 #include "kernels/isa.h"
-#include "kernels/panel_job.h"
+#include "kernels/panel_group.h"
 #include "kernels/vector.h"
 
 #define TILE_ROWS 96
@@ -111,7 +111,6 @@ static void brick_stream(const struct ork_matmul_args *args, const struct brick_
         brick_stream_columns(args, tile, column, n, 0, w_scales, codes, 1);
 }
 
-#ifdef PANEL_WALKS_BLOCKS
 /* Rows first..first+rows-1 of the tile with the inflated bricks begin..end-1. */
 static void brick_multiply_group(struct brick_tile *tile, uint32_t first, uint32_t rows, uint32_t begin, uint32_t end)
 {
@@ -128,30 +127,6 @@ static void brick_multiply_group(struct brick_tile *tile, uint32_t first, uint32
                                       .scales = tile->x_scales + first};
     multiply_group(&group);
 }
-#else
-/* Rows first..first+rows-1 of the tile with the inflated bricks begin..end-1, cut at the ends of activation blocks. */
-static void brick_multiply_group(struct brick_tile *tile, uint32_t first, uint32_t rows, uint32_t begin, uint32_t end)
-{
-    struct panel_job job = {.acc = tile->acc[first], .y = tile->y[first], .rows = rows};
-    uint32_t block = begin / tile->block_bricks;
-    for (uint32_t t = begin; t < end; block++) {
-        uint32_t block_begin = block * tile->block_bricks;
-        uint32_t block_end = brick_minimum(block_begin + tile->block_bricks, tile->bricks);
-        uint32_t stop = brick_minimum(block_end, end);
-        job.begins = t == block_begin;
-        job.ends = stop == block_end;
-        job.panel = tile->panel + (t - begin) * PANEL_BRICK_BYTES;
-        job.bricks = stop - t;
-        for (uint32_t i = 0; i < rows; i++) {
-            job.x[i] = tile->x[first + i] + t * 32;
-            job.starts[i] = brick_start(tile->x_sums[first + i][block]);
-            job.scales[i] = tile->x_scales[first + i][block];
-        }
-        multiply_panel(&job);
-        t = stop;
-    }
-}
-#endif
 
 /* One column of bricks, `rows` rows of the tile, of which the first is row `i` of the call. */
 static void brick_multiply_column(const struct ork_matmul_args *args, struct brick_tile *tile, const uint8_t *column,

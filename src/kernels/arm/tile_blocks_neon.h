@@ -1,13 +1,11 @@
 /* The activation blocks that a register tile meets in a run of inflated bricks, and what becomes of its sums where one
- * ends. Included by register tiles, for whose BRICK_ROWS panel_job.h is made. */
+ * ends. Included by register tiles, for whose BRICK_ROWS panel_group.h is made. */
 #ifndef ORK_KERNELS_ARM_TILE_BLOCKS_NEON_H
 #define ORK_KERNELS_ARM_TILE_BLOCKS_NEON_H
 
 #include <arm_neon.h>
 
-#include "kernels/panel_job.h"
-
-#define PANEL_WALKS_BLOCKS
+#include "kernels/panel_group.h"
 
 /* Bricks t..stop-1 of a column, all of one activation block. */
 struct tile_block {

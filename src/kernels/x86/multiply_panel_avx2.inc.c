@@ -1,9 +1,7 @@
 /* The register tile of brick matmuls with more than one row on 256-bit registers: 16 channels by up to BRICK_ROWS rows.
  * Owns the walk over activation blocks; the products are those of a panel_*.inc.c, which the kernel file has included
  * before. */
-#include "kernels/panel_job.h"
-
-#define PANEL_WALKS_BLOCKS
+#include "kernels/panel_group.h"
 
 /* x: activations from the group's beginning. */
 static inline __attribute__((always_inline)) void multiply_rows(const struct panel_group *group,

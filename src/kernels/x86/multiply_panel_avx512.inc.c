@@ -1,10 +1,8 @@
 /* The register tile of brick matmuls with more than one row, AVX-512 VNNI: BRICK_CHANNELS unsigned weights by up to
  * BRICK_ROWS rows of signed activations, over a panel of [k / 4][BRICK_CHANNELS][4] bytes. */
-#include "kernels/panel_job.h"
+#include "kernels/panel_group.h"
 
 #define PANEL_REGISTERS (BRICK_CHANNELS / 16)
-
-#define PANEL_WALKS_BLOCKS
 
 /* What the accumulators of one activation block begin with: the bias of the unsigned weights, or what an earlier run of
  * bricks left. */
