@@ -44,25 +44,4 @@ static inline __attribute__((always_inline)) void multiply_rows(const struct pan
 #undef STEP
 }
 
-static __attribute__((noinline)) void multiply_full_tile(const struct panel_group *group)
-{
-    multiply_rows(group, BRICK_ROWS);
-}
-
-static void multiply_group(const struct panel_group *group)
-{
-    switch (group->rows) {
-    case 1:
-        multiply_rows(group, 1);
-        break;
-    case 2:
-        multiply_rows(group, 2);
-        break;
-    case 3:
-        multiply_rows(group, 3);
-        break;
-    default:
-        multiply_full_tile(group);
-        break;
-    }
-}
+#include "kernels/arm/multiply_group_neon.inc.c"
