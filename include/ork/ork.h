@@ -232,6 +232,64 @@ ORK_API ork_status ork_chat_tokenize(const ork_model *model, const char *templat
                                      bool add_generation_prompt, ork_token **tokens, size_t *count, char **text,
                                      ork_error *error);
 
+/* ---- NPU --------------------------------------------------------------------------------------------------------- */
+
+typedef enum ork_npu_kind {
+    ORK_NPU_SOFT = 1,   /* the software device: exact results, a board's timing on a virtual clock, scripted faults */
+    ORK_NPU_RKNPU = 2,  /* RK3588, the vendor kernel's driver */
+    ORK_NPU_ROCKET = 3, /* RK3588, the mainline kernel's driver */
+    ORK_NPU_AUTO = 4    /* rknpu or rocket, whichever is there */
+} ork_npu_kind;
+
+typedef struct ork_npu_params {
+    ork_npu_kind kind;
+    uint32_t cores;         /* at most so many; 0: all */
+    uint32_t rows_min;      /* matmuls of fewer rows stay on the CPU; 0: chosen */
+    uint64_t memory_bytes;  /* for weights, at most; 0: half of what is available */
+    uint32_t timeout_us;    /* a job later than this counts as lost; 0: chosen */
+    bool skip_self_test;    /* for measurements; results are checked all the same */
+    const char *board;      /* soft: path of a board file, NULL: the built-in RK3588 */
+    const char *faults;     /* soft: a fault script (docs/npu.md), NULL: none */
+    bool real_time;         /* soft: the monotonic clock instead of a virtual one */
+} ork_npu_params;
+
+typedef struct ork_npu ork_npu;
+
+typedef struct ork_npu_info {
+    const char *driver, *soc, *node; /* live as long as the handle */
+    uint32_t driver_version;         /* major * 10000 + minor * 100 + patch */
+    uint32_t cores, domains;
+    uint64_t domain_bytes, clock_hz;
+} ork_npu_info;
+
+typedef struct ork_npu_stats {
+    bool off;              /* the engine has switched itself off; `why` says so */
+    char why[256];
+    uint64_t matmuls, submits, tasks, multiply_adds; /* done and checked on the NPU */
+    uint64_t declined;     /* matmuls that were offered and left to the CPU: not present, too small, device busy */
+    uint64_t redone;       /* matmuls that were taken and had to be computed by the CPU */
+    uint64_t late, never_started, stopped, failed_checks, refused_submits; /* faults seen, by kind */
+    uint64_t resets, failed_resets, quarantined_bytes; /* quarantined now: buffers of jobs that may still run */
+    uint64_t programs_built, programs_reused;
+    uint64_t busy_us;      /* from submit to completion, on the device's clock */
+    uint32_t cores_in_use; /* after cores were given up */
+    uint64_t resident_bytes, imported_bytes, mappings, swaps_in, evictions, domain_switches;
+} ork_npu_stats;
+
+/* What stands in the way of using an NPU here, and of full speed: findings of `ork doctor`. */
+typedef enum ork_finding_kind { ORK_FINDING_GOOD = 0, ORK_FINDING_NOTE = 1, ORK_FINDING_BAD = 2 } ork_finding_kind;
+typedef struct ork_finding {
+    ork_finding_kind kind;
+    const char *topic;  /* "npu node", "permission", "governor", ... */
+    const char *text;   /* what was seen */
+    const char *advice; /* what to do, or "" */
+} ork_finding;
+typedef struct ork_survey {
+    size_t finding_count;
+    const ork_finding *findings;
+    bool npu_usable;          /* a device node is there that this process may open and whose driver is supported */
+    ork_npu_kind npu_kind;    /* of that one */
+} ork_survey;
 /* ---- sessions --------------------------------------------------------------------------------------------------- */
 
 typedef enum ork_kv_type { ORK_KV_F16 = 0, ORK_KV_F32 = 1 } ork_kv_type;
@@ -246,6 +304,7 @@ typedef struct ork_session_params {
     uint32_t spin_us;          /* how long idle workers spin before they sleep; UINT32_MAX: default */
     bool (*cancel)(void *context); /* polled between layers; true stops with ORK_CANCELLED. May be NULL */
     void *cancel_context;
+    ork_npu *npu;              /* takes matmuls of many rows; may be shared by sessions of one model. NULL: CPU alone */
 } ork_session_params;
 
 typedef struct ork_session ork_session;

@@ -23,6 +23,7 @@
 #ifndef ORK_KERNELS_KERNELS_H
 #define ORK_KERNELS_KERNELS_H
 
+#include "kernels/surfaces.h"
 #include "quant/tier.h"
 
 enum ork_isa {
@@ -169,6 +170,7 @@ struct ork_kernels {
     enum ork_isa isa; /* best installed */
     struct ork_matmul_kernel matmul[ORK_TIER_COUNT]; /* run is NULL for reserved tiers */
     struct ork_vector_kernels vector;
+    struct ork_surface_kernels surface;
 };
 
 /* The table for this machine: scalar first, better ISAs over it, as far as CPU, operating system and ORK_CPU_MASK (scalar |
