@@ -30,6 +30,12 @@ struct ork_npu_capabilities {
     bool knows_completion; /* poll answers done; else outputs must be watched */
     bool imports;          /* import works for page-aligned host memory */
     bool virtual_time;     /* the device has a clock of its own, see ork_npu_device_ops.clock */
+    /* Domain d is the address space of core d alone (rocket): domains == cores, and a job's core must equal its domain. */
+    bool core_per_domain;
+    /* sync acts on the whole buffer (rocket): a sync FROM_DEVICE throws away what the host wrote anywhere in it since the
+     * last sync TO_DEVICE. Inputs and outputs of different jobs therefore stand in different buffers. */
+    bool sync_whole;
+    uint64_t buffer_bytes_max; /* of one allocation, 0: no limit but the domain's */
 };
 
 /* Memory that both the host and the NPU see. */
