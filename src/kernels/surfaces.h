@@ -23,18 +23,19 @@ struct ork_surface_input {
     uint8_t *out;           /* [k/16][m][16] or [k/32][m][16]; 16-byte aligned */
 };
 
-/* A result surface of m rows and n channels, given as parts that are summed (k slices), to be scaled into floats. */
+/* A result surface of m rows and n channels, given as parts that are summed (k slices, mod 2^32), to be scaled into
+ * floats. */
 struct ork_surface_output {
     const void *const *parts; /* [part_count], 16-byte aligned */
     uint32_t part_count;
     uint32_t m, n;         /* n a multiple of 32 */
-    uint32_t n_used;       /* channels that are wanted, 1..n; the others enter the checks alone */
+    uint32_t n_used;       /* channels that are wanted, 1..n; the others enter the checks alone and are not written */
     const float *x_scales; /* of row i at [rows ? rows[i] : i] */
     const uint32_t *rows;  /* or NULL */
     const float *w_scales; /* [n] */
     float *y; /* y[i * y_stride + j] = fmaf((float)acc, x scale, 0) * w scale, j < n_used; NULL: not wanted */
     uint64_t y_stride;
-    int32_t *sums; /* [m][sums_stride] acc itself, or NULL */
+    int32_t *sums; /* [m][sums_stride] acc itself, j < n_used, or NULL */
     uint64_t sums_stride;
     const uint32_t *weights; /* [n] */
     uint32_t *checks;        /* [m], += sum over the n channels of weights[j] * acc, mod 2^32 */
@@ -62,7 +63,8 @@ struct ork_surface_kernels {
     void (*inflate)(enum ork_tier tier, const int8_t *table, const uint8_t *bricks, uint32_t k_tiles, uint8_t *out);
 };
 
-/* weights[n] for n = first .. first + count - 1: odd, the same everywhere. */
+/* weights[n] for n = first .. first + count - 1, odd and the same everywhere: the finalizer of MurmurHash3 (Appleby, 2011,
+ * public domain) of n + 0x9E3779B9, with bit 0 set. */
 void ork_surface_weights(uint32_t first, uint32_t count, uint32_t *weights);
 
 #endif

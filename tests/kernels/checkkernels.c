@@ -75,6 +75,7 @@ int main(int count, char **arguments)
     check_vectors(&h);
     check_accuracy(&h);
     check_matmuls(&h);
+    check_surfaces(&h);
     for (uint32_t table = 0; table < h.table_count; table++) {
         printf("checksum %s %016llx\n", h.names[table], (unsigned long long)h.checksums[table]);
         harness_check(&h, h.checksums[table] == h.checksums[0], "checksum of %s differs from scalar", h.names[table]);

@@ -73,6 +73,7 @@ void guarded_free(struct guarded *buffer);
 
 void check_matmuls(struct harness *h);
 void check_vectors(struct harness *h);
+void check_surfaces(struct harness *h);
 void check_accuracy(struct harness *h);
 void check_mask(struct harness *h);
 int bench_kernels(struct harness *h, const char *filter);

@@ -27,5 +27,6 @@ void ork_kernels_install_scalar(struct ork_kernels *kernels)
     ORK_MATMUL_ROW(kernels, ORK_TIER_I6, ORK_LAYOUT_BRICK64_6, ORK_ACTIVATION_I8_SPLIT, 1, isa, ork_matmul_i6_scalar,
                    "matmul_i6_scalar");
     kernels->vector = (struct ork_vector_kernels)ORK_VECTOR_TABLE(isa, "scalar");
+    kernels->surface = (struct ork_surface_kernels)ORK_SURFACE_TABLE(scalar);
     kernels->isa = isa;
 }
