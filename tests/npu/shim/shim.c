@@ -316,6 +316,18 @@ int shim_drm_version(void *argument, int major, int minor, int patch, const char
     return 0;
 }
 
+void *shim_pages_allocate(size_t size)
+{
+    void *pages = real.mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+void shim_pages_free(void *pages, size_t size)
+{
+    if (pages)
+        real.munmap(pages, size);
+}
+
 /* ---- node files ---- */
 
 static bool node_path(const char *path)

@@ -74,6 +74,10 @@ void shim_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* What would be a kernel oops or a frozen board: always an error of the program under test. Counted as "oopses" by
  * ork_shim_count; ends the process unless ORK_SHIM has oops=count. */
 void shim_oops(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Zeroed pages, and their end: what drivers use for buffers, since their own mmap and munmap would come back to them. NULL:
+ * none left. */
+void *shim_pages_allocate(size_t size_bytes);
+void shim_pages_free(void *pages, size_t size_bytes);
 /* CLOCK_MONOTONIC. */
 uint64_t shim_now_us(void);
 
