@@ -61,6 +61,11 @@ static bool count_oopses;
 static pthread_mutex_t transcript_lock = PTHREAD_MUTEX_INITIALIZER;
 static FILE *transcript;
 
+#define SOC_PATH "/proc/device-tree/compatible"
+#define LOCK_DIRECTORY "/run/lock/"
+static char soc[128];        /* option soc: the SoC's name in the device tree, "" for no device tree */
+static char lock_prefix[64]; /* where lock files of the played machine stand */
+
 static void resolve(void)
 {
     /* Through memcpy, since ISO C has no conversion from object to function pointers. */
@@ -199,6 +204,8 @@ static int start_locked(const char *text, const char *script, const char *path)
     }
     if (path && *path && !(transcript = fopen(path, "we")))
         fprintf(stderr, "shim: cannot write %s\n", path);
+    snprintf(soc, sizeof soc, "%s", shim_option(&options, "soc", "rk3588"));
+    snprintf(lock_prefix, sizeof lock_prefix, "/tmp/ork-shim-%ld-", (long)getpid());
     atomic_store(&oopses, 0);
     count_oopses = !strcmp(shim_option(&options, "oops", "abort"), "count");
     int result = chosen->start(&options, faults);
@@ -225,8 +232,12 @@ EXPORT int ork_shim_configure(const char *text, const char *script, const char *
     if (open_nodes)
         result = -EBUSY;
     else {
-        if (driver)
+        if (driver) {
             left = driver->stop();
+            char path_of_lock[128];
+            snprintf(path_of_lock, sizeof path_of_lock, "%sork-npu.lock", lock_prefix);
+            unlink(path_of_lock);
+        }
         driver = NULL;
         ork_npu_faults_free(faults);
         faults = NULL;
@@ -332,14 +343,37 @@ void shim_pages_free(void *pages, size_t size)
 
 static bool node_path(const char *path)
 {
-    return path && (!strncmp(path, "/dev/dri/", 9) || !strncmp(path, "/dev/accel/", 11) ||
+    return (!strncmp(path, "/dev/dri/", 9) || !strncmp(path, "/dev/accel/", 11) ||
                     !strncmp(path, "/dev/dma_heap/", 14) || !strcmp(path, "/dev/rknpu"));
 }
 
-/* Opens a node of the driver that is played. False: the call is the real system's. */
-static bool node_open(const char *path, int flags, int *descriptor)
+/* Other files that belong to the played machine: the device tree's name of the SoC, and lock files, which are those of this
+ * process and its children. */
+static bool machine_open(const char *path, int flags, mode_t mode, int *descriptor)
 {
-    if (!node_path(path))
+    if (!strcmp(path, SOC_PATH)) {
+        errno = ENOENT;
+        *descriptor = *soc ? memfd_create("compatible", flags & O_CLOEXEC ? MFD_CLOEXEC : 0) : -1;
+        if (*descriptor >= 0) {
+            char text[256];
+            int length = snprintf(text, sizeof text, "ork,test-board%crockchip,%s", 0, soc) + 1;
+            if (pwrite(*descriptor, text, (size_t)length, 0) != length)
+                abort();
+        }
+        return true;
+    }
+    if (strncmp(path, LOCK_DIRECTORY, strlen(LOCK_DIRECTORY)))
+        return false;
+    char redirected[256];
+    snprintf(redirected, sizeof redirected, "%s%s", lock_prefix, path + strlen(LOCK_DIRECTORY));
+    *descriptor = real.open(redirected, flags, mode);
+    return true;
+}
+
+/* Opens a node of the driver that is played. False: the call is the real system's. */
+static bool node_open(const char *path, int flags, mode_t mode, int *descriptor)
+{
+    if (!path || (!node_path(path) && strcmp(path, SOC_PATH) && strncmp(path, LOCK_DIRECTORY, strlen(LOCK_DIRECTORY))))
         return false;
     pthread_mutex_lock(&state_lock);
     if (!configured) {
@@ -347,9 +381,10 @@ static bool node_open(const char *path, int flags, int *descriptor)
         if (start_locked(getenv("ORK_SHIM"), getenv("ORK_SHIM_FAULTS"), getenv("ORK_SHIM_TRANSCRIPT")))
             abort(); /* a test's own mistake, already named */
     }
-    if (!driver) {
+    bool playing = driver;
+    if (!playing || machine_open(path, flags, mode, descriptor)) {
         pthread_mutex_unlock(&state_lock);
-        return false;
+        return playing;
     }
     int result = -ENOMEM, fd = -1;
     struct node *node = calloc(1, sizeof *node);
@@ -426,7 +461,7 @@ static int open_any(int directory, const char *path, int flags, mode_t mode)
 {
     pthread_once(&real_once, resolve);
     int descriptor;
-    if (node_open(path, flags, &descriptor))
+    if (node_open(path, flags, mode, &descriptor))
         return descriptor;
     return real.openat(directory, path, flags, mode);
 }

@@ -3,6 +3,9 @@
  * it plays (rknpu_kernel.c, rocket_kernel.c). Everything that is not an NPU node goes to the real system; while a driver
  * is played, paths below /dev/dri, /dev/accel, /dev/dma_heap and /dev/rknpu that it does not have do not exist.
  *
+ * The played machine also has a device tree that names the SoC (common option soc=rk3588; soc= for no device tree), and lock
+ * files in /run/lock of its own, shared with children of the process.
+ *
  * ORK_SHIM chooses and sets up the driver: "rknpu" or "rocket", then ",key=value" pairs that the driver documents; unset:
  * everything goes to the real system. ORK_SHIM_FAULTS: a fault script (engine/npu/device/faults.h). ORK_SHIM_TRANSCRIPT: a
  * file that receives one line a call in strace's manner, and the kernel's log as lines that begin with "# ".
