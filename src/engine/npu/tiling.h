@@ -23,7 +23,7 @@ struct ork_npu_plan {
     uint32_t cores;                             /* that have tiles; each has a contiguous run of channels */
     uint32_t slices;                            /* of k: results are the sum over so many tiles */
     uint32_t core_begin[ORK_NPU_CORES_MAX + 1]; /* tiles of core c: core_begin[c] .. core_begin[c + 1] - 1 */
-    struct ork_npu_tile *tiles;
+    struct ork_npu_tile *tiles;                 /* of a core: by channels, then rows, then inputs */
     uint32_t tile_count;
     uint64_t a_bytes, b_bytes, c_bytes;
 };
@@ -40,7 +40,12 @@ struct ork_npu_tiling {
     enum ork_npu_surface input;
 };
 
-/* Freed with ork_npu_plan_free. Refuses shapes that cannot be cut (overflow, more than 2^20 tiles, bad wishes). */
+/* Most tiles of a plan. */
+#define ORK_NPU_TILES_MAX (1u << 20)
+
+/* k is cut only where it must be: above the largest k of a task and where a task could take one row alone although there
+ * are several (W8A8 above 8192 inputs). All row tiles use one input surface. Results by rows need inputs by rows.
+ * Freed with ork_npu_plan_free. Refuses shapes that cannot be cut (overflow, more than 2^20 tiles, bad wishes). */
 ork_status ork_npu_plan_make(const struct ork_npu_tiling *tiling, struct ork_npu_plan *plan, ork_error *error);
 void ork_npu_plan_free(struct ork_npu_plan *plan);
 
