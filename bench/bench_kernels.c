@@ -1,9 +1,9 @@
 /* Times every row of every kernel table on one thread: weight bytes per second with one token row (bandwidth),
- * multiply- accumulates per second with 64 rows (compute), and the vector functions. Each figure is a median of
+ * multiply- accumulates per second with 64 rows (compute), the vector functions and the NPU's surfaces. Each figure is a median of
  * interleaved rounds; a read-bandwidth probe runs before and after, because shared machines are noisy. Part of the
  * kernel harness:
  *
- *   checkkernels --bench [FILTER]     FILTER: part of a row's name: nf4_avx512, vector_softmax */
+ *   checkkernels --bench [FILTER]     FILTER: part of a row's name: nf4_avx512, vector_softmax, surface_output */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -319,6 +319,171 @@ static void bench_vectors(struct harness *h, const char *filter)
     free(s);
 }
 
+/* ---- surfaces of the NPU ---- */
+
+enum { SURFACE_ROWS = 256, SURFACE_K = 2048, SURFACE_N = 2048, SURFACE_PARTS = 2, BRICK_BYTES = 16 << 20 };
+
+/* A matmul of a prefill's batch; bricks far beyond the caches of a thread. */
+struct surface_memory {
+    _Alignas(64) int8_t codes[SURFACE_ROWS * SURFACE_K];
+    uint8_t input[SURFACE_ROWS * SURFACE_K];
+    int32_t parts[SURFACE_PARTS][SURFACE_ROWS * SURFACE_N];
+    float y[SURFACE_ROWS * SURFACE_N], x_scales[SURFACE_ROWS], w_scales[SURFACE_N];
+    uint32_t weights[SURFACE_N], checks[SURFACE_ROWS], key[SURFACE_K];
+    uint8_t bricks[BRICK_BYTES], inflated[BRICK_BYTES];
+};
+
+static void run_surface_copy(const struct ork_surface_kernels *surface, struct surface_memory *s)
+{
+    (void)surface;
+    memcpy(s->y, s->parts[0], sizeof s->y);
+    __asm__ volatile("" ::: "memory");
+}
+
+static struct ork_surface_input surface_input(struct surface_memory *s)
+{
+    return (struct ork_surface_input){
+        .codes = s->codes, .stride = SURFACE_K, .m = SURFACE_ROWS, .k = SURFACE_K, .out = s->input};
+}
+
+static void run_input_i8(const struct ork_surface_kernels *surface, struct surface_memory *s)
+{
+    const struct ork_surface_input input = surface_input(s);
+    surface->input_i8(&input);
+}
+
+static void run_input_i4(const struct ork_surface_kernels *surface, struct surface_memory *s)
+{
+    const struct ork_surface_input input = surface_input(s);
+    surface->input_i4(&input);
+}
+
+static void run_output(void (*run)(const struct ork_surface_output *output), struct surface_memory *s, uint32_t parts)
+{
+    const void *const pointers[SURFACE_PARTS] = {s->parts[0], s->parts[1]};
+    const struct ork_surface_output output = {.parts = pointers,
+                                              .part_count = parts,
+                                              .m = SURFACE_ROWS,
+                                              .n = SURFACE_N,
+                                              .n_used = SURFACE_N,
+                                              .x_scales = s->x_scales,
+                                              .w_scales = s->w_scales,
+                                              .y = s->y,
+                                              .y_stride = SURFACE_N,
+                                              .weights = s->weights,
+                                              .checks = s->checks};
+    run(&output);
+}
+
+static void run_output_i32(const struct ork_surface_kernels *surface, struct surface_memory *s)
+{
+    run_output(surface->output_i32, s, 1);
+}
+
+static void run_output_i32_rows(const struct ork_surface_kernels *surface, struct surface_memory *s)
+{
+    run_output(surface->output_i32_rows, s, 1);
+}
+
+static void run_output_i16(const struct ork_surface_kernels *surface, struct surface_memory *s)
+{
+    run_output(surface->output_i16, s, SURFACE_PARTS);
+}
+
+static void run_row_checks(const struct ork_surface_kernels *surface, struct surface_memory *s)
+{
+    surface->row_checks(s->codes, SURFACE_K, NULL, SURFACE_ROWS, s->key, SURFACE_K, s->checks);
+}
+
+static void run_key_i8(const struct ork_surface_kernels *surface, struct surface_memory *s)
+{
+    for (uint32_t group = 0; group < BRICK_BYTES / (SURFACE_K * 32); group++)
+        surface->key_i8(s->bricks + group * SURFACE_K * 32, SURFACE_K / 32, s->weights, s->key);
+}
+
+static void run_key_i4(const struct ork_surface_kernels *surface, struct surface_memory *s)
+{
+    for (uint32_t group = 0; group < BRICK_BYTES / (SURFACE_K * 32); group++)
+        surface->key_i4(s->bricks + group * SURFACE_K * 32, SURFACE_K / 32, s->weights, s->key);
+}
+
+static void inflate_bricks(const struct ork_surface_kernels *surface, struct surface_memory *s, enum ork_tier tier,
+                           uint32_t brick_bytes)
+{
+    static const int8_t table[16] = {-127, -88, -66, -50, -36, -23, -11, 0, 10, 20, 31, 43, 56, 71, 92, 127};
+    for (uint32_t group = 0; group < BRICK_BYTES / (SURFACE_K * 64); group++)
+        surface->inflate(tier, table, s->bricks + (uint64_t)group * SURFACE_K / 32 * brick_bytes, SURFACE_K / 32,
+                         s->inflated + group * SURFACE_K * 64);
+}
+
+static void run_inflate_nf4(const struct ork_surface_kernels *surface, struct surface_memory *s)
+{
+    inflate_bricks(surface, s, ORK_TIER_NF4, 1024);
+}
+
+static void run_inflate_i6(const struct ork_surface_kernels *surface, struct surface_memory *s)
+{
+    inflate_bricks(surface, s, ORK_TIER_I6, 1536);
+}
+
+/* Bytes that are read and written. */
+static const struct surface_bench {
+    const char *name;
+    void (*run)(const struct ork_surface_kernels *surface, struct surface_memory *s);
+    double bytes;
+} surface_benches[] = {
+    {"surface_copy", run_surface_copy, 8.0 * SURFACE_ROWS *SURFACE_N},
+    {"surface_input_i8", run_input_i8, 2.0 * SURFACE_ROWS *SURFACE_K},
+    {"surface_input_i4", run_input_i4, 1.5 * SURFACE_ROWS *SURFACE_K},
+    {"surface_output_i32", run_output_i32, 8.0 * SURFACE_ROWS *SURFACE_N},
+    {"surface_output_i32_rows", run_output_i32_rows, 8.0 * SURFACE_ROWS *SURFACE_N},
+    {"surface_output_i16_two", run_output_i16, 8.0 * SURFACE_ROWS *SURFACE_N},
+    {"surface_row_checks", run_row_checks, 1.0 * SURFACE_ROWS *SURFACE_K},
+    {"surface_key_i8", run_key_i8, BRICK_BYTES},
+    {"surface_key_i4", run_key_i4, BRICK_BYTES},
+    {"surface_inflate_nf4", run_inflate_nf4, 1.5 * BRICK_BYTES},
+    {"surface_inflate_i6", run_inflate_i6, 1.75 * BRICK_BYTES},
+};
+
+static double time_surface(const struct ork_surface_kernels *surface, const struct surface_bench *bench,
+                           struct surface_memory *s)
+{
+    double rounds[ROUNDS];
+    for (int round = 0; round < ROUNDS; round++) {
+        double start = now_seconds(), end;
+        uint32_t calls = 0;
+        do {
+            bench->run(surface, s);
+            calls++;
+            end = now_seconds();
+        } while (end - start < 0.005);
+        rounds[round] = (end - start) / calls;
+    }
+    return median(rounds, ROUNDS);
+}
+
+static void bench_surfaces(struct harness *h, const char *filter)
+{
+    struct surface_memory *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (s == MAP_FAILED)
+        exit(2);
+    madvise(s, sizeof *s, MADV_HUGEPAGE);
+    memset(s, 1, sizeof *s);
+    for (size_t which = 0; which < sizeof surface_benches / sizeof *surface_benches; which++) {
+        const struct surface_bench *bench = &surface_benches[which];
+        if (!strstr(bench->name, filter))
+            continue;
+        printf("%-24s", bench->name);
+        for (uint32_t table = 0; table < h->table_count; table++) {
+            double seconds = time_surface(&h->tables[table].surface, bench, s);
+            printf("  %s %8.0f us %6.1f GB/s", h->names[table], seconds * 1e6, bench->bytes / seconds * 1e-9);
+        }
+        printf("\n");
+        fflush(stdout);
+    }
+    munmap(s, sizeof *s);
+}
+
 int bench_kernels(struct harness *h, const char *filter)
 {
     for (int tier = 0; tier < TIER_COUNT; tier++) {
@@ -336,5 +501,6 @@ int bench_kernels(struct harness *h, const char *filter)
             bench_matmul(h, (enum ork_tier)tier, 64, 32, filter);
     }
     bench_vectors(h, filter);
+    bench_surfaces(h, filter);
     return 0;
 }
