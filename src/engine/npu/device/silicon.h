@@ -4,8 +4,12 @@
  * stand on it.
  *
  * It refuses or corrupts what silicon would refuse or corrupt (npu-hw.md 4.7, 5, 7, 10), and says so in the outcome.
+ * A core on which a kick did not complete (an anomaly that hangs, a fault that stops) takes no kick until it is reset.
+ * Registers keep their values and the two groups go on alternating from kick to kick.
+ *
  * Different cores may be run from different threads at once; one core by one thread at a time. Mapping changes are safe
- * beside running cores, but memory that a running job uses must stay. */
+ * beside running cores (they wait for the kicks that run), but memory that a running job uses must stay. Result memory is
+ * written with plain stores by the thread that runs. */
 #ifndef ORK_ENGINE_NPU_SILICON_H
 #define ORK_ENGINE_NPU_SILICON_H
 
@@ -17,7 +21,7 @@ struct ork_silicon;
 
 ork_status ork_silicon_create(uint32_t cores, struct ork_silicon **silicon, ork_error *error);
 void ork_silicon_destroy(struct ork_silicon *silicon);
-/* Host memory at an address of a domain. writable false: the NPU may only read. Refuses overlap. */
+/* Host memory at an address of a domain, 0..15. writable false: the NPU may only read. Refuses overlap. */
 ork_status ork_silicon_map(struct ork_silicon *silicon, uint32_t domain, uint32_t iova, void *host, uint64_t size_bytes,
                            bool writable, ork_error *error);
 void ork_silicon_unmap(struct ork_silicon *silicon, uint32_t domain, uint32_t iova);
@@ -28,12 +32,12 @@ void ork_silicon_reset(struct ork_silicon *silicon, uint32_t core_mask);
 struct ork_silicon_kick {
     uint32_t core, domain;
     uint32_t regcmd_iova;
-    uint32_t amount; /* register 0x14: 2 * (amount + 1) words are fetched for the first task */
-    uint32_t int_mask, int_clear;
-    uint32_t task_number; /* 1..4095 */
-    bool ping_pong;
-    uint32_t dma_base;
-    const struct ork_npu_fault *fault; /* NULL, or a fault that shows in memory or counters */
+    uint32_t amount;              /* register 0x14: 2 * (amount + 1) words are fetched for the first task */
+    uint32_t int_mask, int_clear; /* registers 0x20, 0x24; bits of an earlier kick that nobody cleared are seen again */
+    uint32_t task_number;         /* 1..4095 */
+    bool ping_pong; /* fetch beside the running task: of no effect on results, groups alternate by their S_POINTERs */
+    uint32_t dma_base;                 /* added to every address, links too; a multiple of 16 */
+    const struct ork_npu_fault *fault; /* NULL, or NEVER, STOP, CONSTANT, UNTOUCHED, TAIL, FLIP; others are ignored */
 };
 
 enum ork_silicon_anomaly {
@@ -45,13 +49,13 @@ enum ork_silicon_anomaly {
     ORK_SILICON_STRIDES = 1 << 5,    /* output strides or SIZE_E off the table: part of the output is not written */
     ORK_SILICON_SATURATED = 1 << 6,  /* an int16 result was clamped */
     ORK_SILICON_BANKS = 1 << 7,      /* features or a kernel do not fit their CBUF banks */
-    ORK_SILICON_CONFIG = 1 << 8,     /* a combination of precisions or modes that does not exist: never completes */
+    ORK_SILICON_CONFIG = 1 << 8,     /* modes that do not exist together, or are not modelled: never completes */
     ORK_SILICON_ALIGNMENT = 1 << 9   /* address or link not a multiple of 16 */
 };
 
 struct ork_silicon_outcome {
-    bool interrupt;           /* raised: status & int_mask is not 0 */
-    uint32_t status;          /* register 0x28 */
+    bool interrupt;           /* raised: status is not 0 */
+    uint32_t status;          /* register 0x28: raw bits & int_mask; of a matmul with 0x300: 0x100 or 0x200 */
     uint32_t task_counter;    /* register 0x3c, tasks completed */
     uint32_t anomalies;       /* ORK_SILICON_* */
     char why[128];            /* of the first anomaly that stopped it, or "" */
