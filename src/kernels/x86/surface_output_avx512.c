@@ -3,17 +3,21 @@
 #include "kernels/x86/surface_registers_avx512.h"
 #include "kernels/surface_output.inc.c"
 
+/* Copies of the arguments, which no store can change, stay in registers. */
 void ork_surface_output_i32_avx512(const struct ork_surface_output *output)
 {
-    output_native(output, false);
+    const struct ork_surface_output own = *output;
+    output_native(&own, false);
 }
 
 void ork_surface_output_i32_rows_avx512(const struct ork_surface_output *output)
 {
-    output_rows(output);
+    const struct ork_surface_output own = *output;
+    output_rows(&own);
 }
 
 void ork_surface_output_i16_avx512(const struct ork_surface_output *output)
 {
-    output_native(output, true);
+    const struct ork_surface_output own = *output;
+    output_native(&own, true);
 }
