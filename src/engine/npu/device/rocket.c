@@ -9,8 +9,8 @@
  * The kernel hides errors of single jobs: DONE means that nothing is pending any more, not that the job ran. */
 #include "base/error.h"
 #include "engine/npu/device/device.h"
+#include "engine/npu/device/machine.h"
 #include "engine/npu/device/rocket_abi.h"
-#include "engine/npu/system.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -30,7 +30,6 @@ enum {
     BUFFERS_MAX = 2048,
     HANDLES_MAX = 4096, /* of one job */
     TASKS_MAX = 4095,
-    INTERRUPTIONS_MAX = 1000,
     LOOK_US_MIN = 20,
     LOOK_US_MAX = 2000
 };
@@ -62,6 +61,7 @@ struct rocket {
     struct queue queues[QUEUES_MAX];
     struct mapping mappings[BUFFERS_MAX];
     uint32_t mapping_count;
+    int lock; /* of the machine's NPU */
 };
 
 struct ork_npu_job {
@@ -79,15 +79,6 @@ static struct rocket *rocket_of(const struct ork_npu_device *device)
     return (struct rocket *)(uintptr_t)device;
 }
 
-/* As ioctl, again when a signal came between: deadlines are absolute, and the other requests do nothing before. */
-static int request(int file, unsigned long number, void *argument)
-{
-    int result = ioctl(file, number, argument);
-    for (int tries = 0; result != 0 && (errno == EINTR || errno == EAGAIN) && tries < INTERRUPTIONS_MAX; tries++)
-        result = ioctl(file, number, argument);
-    return result;
-}
-
 static uint64_t now_ns(void)
 {
     return ork_clock_now_ns();
@@ -98,16 +89,16 @@ static uint64_t now_ns(void)
 static void close_handle(int file, uint32_t handle)
 {
     struct rocket_gem_close close_bo = {.handle = handle};
-    (void)request(file, ROCKET_GEM_CLOSE, &close_bo);
+    (void)ork_npu_ioctl(file, ROCKET_GEM_CLOSE, &close_bo);
 }
 
 static ork_status create_bo(struct rocket *rocket, uint32_t domain, uint64_t size_bytes, struct rocket_create_bo *bo,
                             ork_error *error)
 {
     *bo = (struct rocket_create_bo){.size_bytes = (uint32_t)size_bytes};
-    if (request(rocket->queues[domain].file, ROCKET_CREATE_BO, bo) != 0) {
+    int number = -ork_npu_ioctl(rocket->queues[domain].file, ROCKET_CREATE_BO, bo);
+    if (number) {
         char reason[64];
-        int number = errno;
         return ork_error_set(error, number == ENOMEM || number == ENOSPC ? ORK_NO_MEMORY : ORK_IO,
                              rocket->capabilities.node, -1, "domain %u: %llu bytes beside %llu in use: %s", domain,
                              (unsigned long long)size_bytes, (unsigned long long)rocket->queues[domain].used_bytes,
@@ -192,7 +183,7 @@ static void rocket_release(struct ork_npu_device *device, struct ork_npu_buffer 
 static int prepare(const struct queue *queue, uint32_t handle, int64_t deadline_ns)
 {
     struct rocket_prep_bo prep = {.handle = handle, .deadline_ns = deadline_ns};
-    return request(queue->file, ROCKET_PREP_BO, &prep) == 0 ? 0 : errno;
+    return -ork_npu_ioctl(queue->file, ROCKET_PREP_BO, &prep);
 }
 
 static ork_status rocket_sync(struct ork_npu_device *device, const struct ork_npu_buffer *buffer, uint64_t offset,
@@ -205,7 +196,7 @@ static ork_status rocket_sync(struct ork_npu_device *device, const struct ork_np
     int number = 0;
     if (direction == ORK_NPU_TO_DEVICE) {
         struct rocket_fini_bo fini = {.handle = (uint32_t)buffer->handle};
-        number = request(queue->file, ROCKET_FINI_BO, &fini) == 0 ? 0 : errno;
+        number = -ork_npu_ioctl(queue->file, ROCKET_FINI_BO, &fini);
     } else {
         number = prepare(queue, (uint32_t)buffer->handle, 0);
         if (number == EBUSY || number == ETIMEDOUT) /* another job writes to it; the caches were seen to all the same */
@@ -334,8 +325,11 @@ static ork_status rocket_submit_job(struct ork_npu_device *device, struct ork_np
     job->outputs[job->abi.output_count - 1] = queue->fences[fence].handle;
     struct rocket_submit submit = {.jobs = (uintptr_t)&job->abi, .job_count = 1, .job_size_bytes = sizeof job->abi};
     job->submitted_ns = now_ns();
-    if (request(queue->file, ROCKET_SUBMIT, &submit) != 0)
+    int result = ork_npu_ioctl(queue->file, ROCKET_SUBMIT, &submit);
+    if (result) {
+        errno = -result;
         return ork_error_errno(error, rocket->capabilities.node, "submit");
+    }
     queue->fences[fence].busy = true;
     job->fence = (int32_t)fence;
     return ORK_OK;
@@ -423,6 +417,7 @@ static void rocket_close(struct ork_npu_device *device)
     for (uint32_t i = 0; i < QUEUES_MAX; i++)
         if (rocket->queues[i].file >= 0)
             close(rocket->queues[i].file); /* and with it its handles */
+    ork_npu_lock_drop(&rocket->lock);
     free(rocket);
 }
 
@@ -460,7 +455,7 @@ static bool read_version(int file, char *name, size_t capacity, uint32_t *versio
 {
     struct rocket_drm_version drm = {.name = (uintptr_t)name, .name_size = capacity - 1};
     memset(name, 0, capacity);
-    if (request(file, ROCKET_DRM_VERSION, &drm) != 0)
+    if (ork_npu_ioctl(file, ROCKET_DRM_VERSION, &drm))
         return false;
     name[drm.name_size < capacity ? drm.name_size : capacity - 1] = 0;
     if (drm.major < 0 || drm.minor < 0 || drm.patch < 0 || drm.major > 9999 || drm.minor > 99 || drm.patch > 99)
@@ -545,6 +540,7 @@ ork_status ork_npu_rocket_open(const ork_npu_params *params, struct ork_npu_devi
     if (!rocket)
         return ork_error_no_memory(error, "rocket", sizeof *rocket);
     rocket->base.ops = &rocket_ops;
+    rocket->lock = -1;
     for (uint32_t i = 0; i < QUEUES_MAX; i++)
         rocket->queues[i].file = -1;
     struct ork_npu_capabilities *capabilities = &rocket->capabilities;
@@ -566,13 +562,10 @@ ork_status ork_npu_rocket_open(const ork_npu_params *params, struct ork_npu_devi
     ork_status status = find_node(capabilities, &rocket->queues[0].file, error);
     if (status != ORK_OK)
         goto out;
-    if (!ork_system_soc("/", capabilities->soc, sizeof capabilities->soc))
-        snprintf(capabilities->soc, sizeof capabilities->soc, "rk3588"); /* the only one that this driver binds to */
-    if (strcmp(capabilities->soc, "rk3588") != 0) {
-        status = ork_error_set(error, ORK_UNSUPPORTED, capabilities->node, -1, "the SoC is '%s', programs are for rk3588",
-                               capabilities->soc);
+    if ((status = ork_npu_soc_read(capabilities->soc, sizeof capabilities->soc, error)) != ORK_OK)
         goto out;
-    }
+    if ((status = ork_npu_lock_take(&rocket->lock, error)) != ORK_OK)
+        goto out;
     /* Stock kernels say 0.0.0; 1.x of out-of-tree builds adds requests and changes none. */
     if (capabilities->driver_version >= 20000) {
         status = ork_error_set(error, ORK_UNSUPPORTED, capabilities->node, -1,
