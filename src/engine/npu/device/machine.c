@@ -129,9 +129,12 @@ bool ork_npu_drm_name(int descriptor, char *name, size_t size)
     return !ork_npu_ioctl(descriptor, DRM_VERSION_REQUEST, &version);
 }
 
+/* The kernel's own name for "begin again"; the vendor driver has let it through to programs. */
+enum { ERESTARTSYS_LEAKED = 512 };
+
 int ork_npu_ioctl(int descriptor, unsigned long request, void *argument)
 {
-    enum { TRIES = 100, ERESTARTSYS_LEAKED = 512 };
+    enum { TRIES = 100 };
     for (int i = 0; i < TRIES; i++) {
         if (ioctl(descriptor, request, argument) >= 0)
             return 0;
@@ -139,4 +142,13 @@ int ork_npu_ioctl(int descriptor, unsigned long request, void *argument)
             break;
     }
     return -errno;
+}
+
+int ork_npu_ioctl_once(int descriptor, unsigned long request, void *argument, bool *interrupted)
+{
+    *interrupted = false;
+    if (ioctl(descriptor, request, argument) >= 0)
+        return 0;
+    *interrupted = errno == EINTR || errno == ERESTARTSYS_LEAKED;
+    return *interrupted ? 0 : -errno;
 }

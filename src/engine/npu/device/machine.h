@@ -21,5 +21,8 @@ bool ork_npu_drm_name(int descriptor, char *name, size_t size);
 /* ioctl with bounded repeats when a signal came in between (EINTR, EAGAIN, and the kernel's own ERESTARTSYS, which the
  * vendor driver has let through). 0 or a negative errno. */
 int ork_npu_ioctl(int descriptor, unsigned long request, void *argument);
+/* The same without repeats, for requests that must not be made twice. *interrupted: a signal came in between, whether the
+ * request was carried out is unknown; the result is then 0. */
+int ork_npu_ioctl_once(int descriptor, unsigned long request, void *argument, bool *interrupted);
 
 #endif
