@@ -469,6 +469,8 @@ static void bench_surfaces(struct harness *h, const char *filter)
         exit(2);
     madvise(s, sizeof *s, MADV_HUGEPAGE);
     memset(s, 1, sizeof *s);
+    random_floats(&h->seed, FLOATS_NORMAL, s->x_scales, SURFACE_ROWS);
+    random_floats(&h->seed, FLOATS_NORMAL, s->w_scales, SURFACE_N);
     for (size_t which = 0; which < sizeof surface_benches / sizeof *surface_benches; which++) {
         const struct surface_bench *bench = &surface_benches[which];
         if (!strstr(bench->name, filter))

@@ -75,11 +75,10 @@ ORK_SURFACE_DECLARE(avx512);
 ORK_SURFACE_DECLARE(neon);
 
 /* Fills one matmul row of the table. */
-#define ORK_MATMUL_ROW(kernels, row_tier, row_layout, row_activation, rows, row_isa, function, row_name)               \
+#define ORK_MATMUL_ROW(kernels, row_tier, row_layout, row_activation, row_isa, function, row_name)                     \
     ((kernels)->matmul[row_tier] = (struct ork_matmul_kernel){.tier = (row_tier),                                      \
                                                               .layout = (row_layout),                                  \
                                                               .activation = (row_activation),                          \
-                                                              .m_tile = (rows),                                        \
                                                               .isa = (row_isa),                                        \
                                                               .run = (function),                                       \
                                                               .name = (row_name)})

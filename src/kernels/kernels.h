@@ -76,7 +76,6 @@ struct ork_matmul_kernel {
     enum ork_tier tier;
     enum ork_layout layout;
     enum ork_activation_kind activation;
-    uint32_t m_tile; /* rows computed together; informs the split of work */
     enum ork_isa isa;
     ork_matmul_function run;
     const char *name; /* "matmul_nf4_avx512" */
