@@ -204,13 +204,14 @@ static void decode_output(struct silicon_run *run, struct silicon_task *task)
         table = false;
         task->lines_written = 1;
     }
-    const uint64_t plane = SILICON_ATOM * task->line_atoms * task->height;
-    const bool native = task->surface_stride >= plane || task->rows == 1;
-    const bool by_rows =
-        !task->int4 && task->width == 1 && task->surface_stride == SILICON_ATOM && task->line_atoms >= task->n / 4;
-    if (!table || (!native && !by_rows))
+    /* Surfaces one behind the other, or side by side in every line: rows and panels (4.1, 4.3). */
+    const uint64_t line_bytes = SILICON_ATOM * task->line_atoms, surfaces = task->n / task->group * SILICON_GROUP_ATOMS;
+    const bool behind = task->surface_stride >= line_bytes * task->height;
+    const bool beside = task->surface_stride >= SILICON_ATOM * (uint64_t)task->width &&
+                        task->surface_stride * surfaces <= line_bytes && !(task->int4 && task->width == 1);
+    if (!table || !(behind || beside || task->rows == 1))
         run->outcome->anomalies |= ORK_SILICON_STRIDES;
-    task->shape.output = by_rows ? ORK_NPU_ROWS : ORK_NPU_NATIVE;
+    task->shape.output = !behind && beside ? ORK_NPU_ROWS : ORK_NPU_NATIVE;
 }
 
 static void limit_rows(struct silicon_run *run, struct silicon_task *task, uint32_t anomaly, uint64_t rows)
