@@ -194,7 +194,7 @@ ork_status ork_npu_plan_make(const struct ork_npu_tiling *tiling, struct ork_npu
 {
     struct cuts cuts = {0};
     uint64_t *a_offsets = NULL;
-    uint32_t count;
+    uint32_t count = 0;
     *plan = (struct ork_npu_plan){0};
     ork_status status = check_wishes(tiling, error);
     if (status == ORK_OK)
