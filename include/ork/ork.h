@@ -290,6 +290,9 @@ typedef struct ork_survey {
     bool npu_usable;          /* a device node is there that this process may open and whose driver is supported */
     ork_npu_kind npu_kind;    /* of that one */
 } ork_survey;
+/* Reads the system, changes nothing. root: "/" or a test tree with dev/, proc/ and sys/. *survey is freed with ork_free(). */
+ORK_API ork_status ork_survey_machine(const char *root, ork_survey **survey, ork_error *error);
+
 /* ---- sessions --------------------------------------------------------------------------------------------------- */
 
 typedef enum ork_kv_type { ORK_KV_F16 = 0, ORK_KV_F32 = 1 } ork_kv_type;
