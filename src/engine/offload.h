@@ -23,7 +23,8 @@ struct ork_offload_task {
 /* One caller at a time; begin and finish come in pairs. */
 struct ork_offload {
     void *context;
-    /* Whether a matmul of m rows on w would be taken now; says so cheaply and without a side effect. */
+    /* Whether a matmul of m rows on w would be taken now; says so cheaply and without a side effect. What is wanted with m
+     * rows is wanted with more. */
     bool (*wants)(void *context, const struct ork_matrix *w, uint32_t m);
     /* Starts what it takes of the tasks and returns without waiting. Tasks, inputs and outputs stay untouched by the
      * caller until finish; outputs of tasks that are not taken are the caller's at once. */

@@ -67,6 +67,7 @@ static void lay_out(struct ork_cpu *cpu, struct layout *layout)
     cpu->place = take(layout, choices, sizeof(uint32_t));
     cpu->counting = take(layout, choices, sizeof(uint32_t));
     cpu->runs = take(layout, threads, sizeof *cpu->runs);
+    cpu->tasks = take(layout, larger(ORK_CPU_OUTPUTS_MAX, 2ull * l->experts), sizeof *cpu->tasks);
 }
 
 static ork_status choose_block(uint32_t wished, uint32_t *block, ork_error *error)

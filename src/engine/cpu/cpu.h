@@ -11,6 +11,7 @@
 
 #define ORK_CPU_EXPERTS_MAX 512u /* as in llama.cpp */
 #define ORK_CPU_CONV_TAPS_MAX ORK_SHORT_CONV_TAPS_MAX
+#define ORK_CPU_OUTPUTS_MAX 8u /* of a projection group */
 
 /* The largest shapes that the caller will use; scratch is sized once from them. */
 struct ork_cpu_limits {
@@ -40,16 +41,32 @@ uint32_t ork_cpu_threads(const ork_cpu *cpu, bool batch);
 uint64_t ork_cpu_yielded_regions(const ork_cpu *cpu);
 const struct ork_kernels *ork_cpu_kernels(const ork_cpu *cpu);
 
+/* Another engine that may take matmuls of groups of several rows from now on; NULL: none. Must outlive its use. Where it
+ * wants at least one matmul of a group, the group's activations get one scale a row instead of the configured block, on
+ * whichever engine they are used: the bits are those of activation_block UINT32_MAX, whatever the other engine takes, does
+ * or fails to do. Groups of one row, and groups of which it wants nothing, are computed as without it. */
+struct ork_offload;
+void ork_cpu_set_offload(ork_cpu *cpu, const struct ork_offload *offload);
+
+/* Matmuls on weights with several rows while an offload was set, and what became of those that were offered to it. */
+struct ork_cpu_batch_work {
+    uint64_t multiply_adds;           /* of all of them, rows * n * k */
+    uint64_t offloaded_multiply_adds; /* of those whose results the other engine computed */
+    uint64_t offered, taken, done;    /* matmuls, an expert of a stack counts as one */
+};
+struct ork_cpu_batch_work ork_cpu_get_batch_work(const ork_cpu *cpu);
+
 /* One member of a projection group. */
 struct ork_cpu_output {
     const struct ork_matrix *w; /* n x k */
     float *y;                   /* [rows][n], rows y_stride floats apart */
     uint64_t y_stride;
     const float *bias;          /* [n] or NULL */
-    bool add;                   /* y += W h instead of y = W h; n <= limits.output_n */
+    bool add;                   /* y += W h instead of y = W h; n <= limits.output_n; at most one of a group */
 };
 
-/* h = norm ? rms_norm(x, norm, eps) : x;  for every output: y = W h (+ bias), or y += that. All outputs share k. */
+/* h = norm ? rms_norm(x, norm, eps) : x;  for every output: y = W h (+ bias), or y += that. All outputs share k; at most
+ * ORK_CPU_OUTPUTS_MAX. */
 void ork_cpu_project(ork_cpu *cpu, const float *x, uint64_t x_stride, uint32_t rows, const float *norm, float eps,
                      const struct ork_cpu_output *outputs, uint32_t output_count);
 

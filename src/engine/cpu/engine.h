@@ -4,6 +4,7 @@
 
 #include "base/pool.h"
 #include "engine/cpu/cpu.h"
+#include "engine/offload.h"
 
 #include <stdatomic.h>
 
@@ -41,6 +42,10 @@ struct ork_cpu {
     uint32_t *counting;             /* [rows * used]: 0, 1, 2, ... */
     struct ork_cpu_run_left *runs;  /* [pool threads] */
     uint32_t region_tag;            /* of phase 0 of the present region */
+    const struct ork_offload *offload; /* NULL: none; offload.c */
+    struct ork_offload_task *tasks; /* matmuls up to the present join, those that are offered first */
+    uint32_t task_count, offered_count;
+    struct ork_cpu_batch_work batch_work;
 };
 
 /* Channels n_begin..n_end-1 of a matrix. */
@@ -82,6 +87,20 @@ void ork_cpu_prepare_rows(ork_cpu *cpu, const float *x, uint64_t x_stride, const
 /* Floats of attention's scratch: a thread's own, and what all threads share. */
 uint64_t ork_cpu_attend_scratch(const struct ork_cpu_limits *limits);
 uint64_t ork_cpu_attend_parts(const struct ork_cpu_limits *limits);
+/* Groups of several rows with an offload; offload.c. Whether the other engine would take m rows on w now. */
+bool ork_cpu_wanted(const ork_cpu *cpu, const struct ork_matrix *w, uint32_t m);
+/* One scale a row for a described activation. */
+void ork_cpu_use_whole_rows(struct ork_activation *x);
+/* Notes a matmul of so many rows that the group is about to compute, by whichever engine; counts with an offload and
+ * several token rows. The input is described. */
+void ork_cpu_count_batch(ork_cpu *cpu, const struct ork_matrix *w, uint64_t rows);
+/* Adds a matmul to those before the next join: at most ORK_CPU_OUTPUTS_MAX or two for each expert. It is offered if it is
+ * wanted and its input has one scale a row. */
+void ork_cpu_list(ork_cpu *cpu, const struct ork_offload_task *task);
+/* Computes all that is listed, here and there, and empties the list. Between regions. */
+void ork_cpu_multiply_listed(ork_cpu *cpu);
+/* This thread's rows of cpu->product: silu of gate times up, both complete, and its codes. */
+void ork_cpu_activate_rows(ork_cpu *cpu, bool codes, uint32_t thread, uint32_t threads);
 /* This thread's part of the rows of cpu->product. */
 void ork_cpu_quantize_product(struct ork_cpu *cpu, uint32_t thread, uint32_t threads);
 

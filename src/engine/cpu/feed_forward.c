@@ -67,6 +67,58 @@ static void swiglu_region(void *context, uint32_t thread, uint32_t threads)
     compute_output(r, thread, threads);
 }
 
+/* ---- the group cut at its joins, for another engine to take part ---- */
+
+static void prepare_region(void *context, uint32_t thread, uint32_t threads)
+{
+    const struct swiglu_region *r = context;
+    ork_cpu_prepare_rows(r->cpu, r->x, r->x_stride, r->layer->norm, r->layer->eps, r->input_codes, thread, threads);
+}
+
+static void activate_region(void *context, uint32_t thread, uint32_t threads)
+{
+    const struct swiglu_region *r = context;
+    ork_cpu_activate_rows(r->cpu, r->product_codes, thread, threads);
+}
+
+static void add_region(void *context, uint32_t thread, uint32_t threads)
+{
+    const struct swiglu_region *r = context;
+    uint32_t begin, end, n = r->layer->down->n;
+    ork_split_range(r->rows, thread, threads, &begin, &end);
+    for (uint32_t row = begin; row < end; row++) {
+        float *sum = r->x + row * r->x_stride;
+        r->cpu->kernels->vector.add(sum, sum, r->cpu->projected + (uint64_t)row * n, n);
+    }
+}
+
+static bool is_wanted(const struct swiglu_region *r)
+{
+    return ork_cpu_wanted(r->cpu, r->layer->gate, r->rows) || ork_cpu_wanted(r->cpu, r->layer->up, r->rows) ||
+           ork_cpu_wanted(r->cpu, r->layer->down, r->rows);
+}
+
+static void list(const struct swiglu_region *r, const struct ork_matrix *w, const struct ork_activation *x, float *y)
+{
+    const struct ork_offload_task task = {.w = w, .x = x, .m = r->rows, .y = y, .y_stride = w->n};
+    ork_cpu_list(r->cpu, &task);
+}
+
+static void swiglu_with_offload(struct swiglu_region *r)
+{
+    ork_cpu *cpu = r->cpu;
+    ork_cpu_use_whole_rows(&cpu->input);
+    ork_cpu_use_whole_rows(&cpu->product);
+    ork_cpu_run(cpu, r->rows, prepare_region, r);
+    list(r, r->layer->gate, &cpu->input, cpu->hidden);
+    list(r, r->layer->up, &cpu->input, cpu->up);
+    ork_cpu_multiply_listed(cpu);
+    ork_cpu_run(cpu, r->rows, activate_region, r);
+    list(r, r->layer->down, &cpu->product, cpu->projected);
+    ork_cpu_multiply_listed(cpu);
+    ork_cpu_run(cpu, r->rows, add_region, r);
+}
+
 void ork_cpu_swiglu(ork_cpu *cpu, const struct ork_cpu_swiglu *layer, float *x, uint64_t x_stride, uint32_t rows)
 {
     struct swiglu_region region = {.cpu = cpu,
@@ -80,5 +132,11 @@ void ork_cpu_swiglu(ork_cpu *cpu, const struct ork_cpu_swiglu *layer, float *x, 
     uint32_t k = layer->gate->k, f = layer->gate->n;
     ork_cpu_describe(cpu, &cpu->input, cpu->normed, k, rows, k);
     ork_cpu_describe(cpu, &cpu->product, cpu->hidden, f, rows, f);
-    ork_cpu_run(cpu, rows, swiglu_region, &region);
+    ork_cpu_count_batch(cpu, layer->gate, rows);
+    ork_cpu_count_batch(cpu, layer->up, rows);
+    ork_cpu_count_batch(cpu, layer->down, rows);
+    if (rows > 1 && cpu->offload && is_wanted(&region))
+        swiglu_with_offload(&region);
+    else
+        ork_cpu_run(cpu, rows, swiglu_region, &region);
 }

@@ -12,7 +12,7 @@ struct moe_region {
     float *x;
     uint64_t x_stride;
     uint32_t rows;
-    bool input_codes, product_codes;
+    bool router_codes, input_codes, product_codes; /* input: of router, gate or up */
 };
 
 static void score_experts(const struct moe_region *r, uint32_t thread, uint32_t threads)
@@ -159,6 +159,14 @@ static void add_weighted(const struct moe_region *r, uint32_t row, struct ork_cp
     cpu->kernels->vector.add(x, x, sum, n);
 }
 
+static void sum_rows(const struct moe_region *r, uint32_t thread, uint32_t threads)
+{
+    uint32_t begin, end;
+    ork_split_range(r->rows, thread, threads, &begin, &end);
+    for (uint32_t row = begin; row < end; row++)
+        add_weighted(r, row, (struct ork_cpu_channels){0, r->layer->down->n}, thread);
+}
+
 /* One row: a thread computes its channels for every chosen expert and can sum them at once. */
 static void compute_output_row(const struct moe_region *r, uint32_t thread, uint32_t threads)
 {
@@ -193,17 +201,15 @@ static void compute_output_rows(const struct moe_region *r, uint32_t thread, uin
         }
     }
     ork_pool_barrier(cpu->pool);
-    ork_split_range(r->rows, thread, threads, &begin, &end);
-    for (uint32_t row = begin; row < end; row++)
-        add_weighted(r, row, (struct ork_cpu_channels){0, down->n}, thread);
+    sum_rows(r, thread, threads);
 }
 
-static void moe_region(void *context, uint32_t thread, uint32_t threads)
+/* From the residual stream to sorted choices. codes: whether the input is quantized on the way. Ends with a barrier. */
+static void route(struct moe_region *r, bool codes, uint32_t thread, uint32_t threads)
 {
-    const struct moe_region *r = context;
     ork_cpu *cpu = r->cpu;
     uint32_t begin, end;
-    ork_cpu_prepare_rows(cpu, r->x, r->x_stride, r->layer->norm, r->layer->eps, r->input_codes, thread, threads);
+    ork_cpu_prepare_rows(cpu, r->x, r->x_stride, r->layer->norm, r->layer->eps, codes, thread, threads);
     ork_pool_barrier(cpu->pool);
     score_experts(r, thread, threads);
     if (r->rows > 1) {
@@ -212,7 +218,14 @@ static void moe_region(void *context, uint32_t thread, uint32_t threads)
         for (uint32_t row = begin; row < end; row++)
             choose_for_row(r, row, thread);
     }
-    ork_pool_barrier_then(cpu->pool, sort_choices, context);
+    ork_pool_barrier_then(cpu->pool, sort_choices, r);
+}
+
+static void moe_region(void *context, uint32_t thread, uint32_t threads)
+{
+    struct moe_region *r = context;
+    ork_cpu *cpu = r->cpu;
+    route(r, r->input_codes, thread, threads);
     compute_hidden(r, thread, threads);
     ork_pool_barrier(cpu->pool);
     if (r->product_codes) {
@@ -225,6 +238,92 @@ static void moe_region(void *context, uint32_t thread, uint32_t threads)
         compute_output_rows(r, thread, threads);
 }
 
+/* ---- the group cut at its joins, for another engine to take part ---- */
+
+static void route_region(void *context, uint32_t thread, uint32_t threads)
+{
+    struct moe_region *r = context;
+    route(r, r->router_codes, thread, threads);
+}
+
+static void quantize_region(void *context, uint32_t thread, uint32_t threads)
+{
+    const struct moe_region *r = context;
+    uint32_t begin, end;
+    ork_split_range(r->rows, thread, threads, &begin, &end);
+    for (uint32_t row = begin; row < end; row++)
+        r->cpu->kernels->vector.quantize(&r->cpu->input, row);
+}
+
+static void activate_region(void *context, uint32_t thread, uint32_t threads)
+{
+    const struct moe_region *r = context;
+    ork_cpu_activate_rows(r->cpu, r->product_codes, thread, threads);
+}
+
+static void sum_region(void *context, uint32_t thread, uint32_t threads)
+{
+    sum_rows(context, thread, threads);
+}
+
+static bool is_wanted(const struct moe_region *r, uint32_t m)
+{
+    return ork_cpu_wanted(r->cpu, r->layer->gate, m) || ork_cpu_wanted(r->cpu, r->layer->up, m) ||
+           ork_cpu_wanted(r->cpu, r->layer->down, m);
+}
+
+static uint32_t expert_rows(const struct moe_region *r, uint32_t expert)
+{
+    return r->cpu->expert_begin[expert + 1] - r->cpu->expert_begin[expert];
+}
+
+static bool is_some_expert_wanted(const struct moe_region *r)
+{
+    for (uint32_t e = 0; e < r->layer->router->n; e++)
+        if (expert_rows(r, e) && is_wanted(r, expert_rows(r, e)))
+            return true;
+    return false;
+}
+
+/* Lists the matmul with w of every expert that has rows. rows: of x, [choices]; y: [choices][w->n], both in sorted order. */
+static void list_experts(const struct moe_region *r, const struct ork_matrix *w, const struct ork_activation *x,
+                         const uint32_t *rows, float *y)
+{
+    for (uint32_t e = 0; e < r->layer->router->n; e++) {
+        uint32_t first = r->cpu->expert_begin[e];
+        const struct ork_offload_task task = {.w = w,
+                                              .expert = e,
+                                              .x = x,
+                                              .x_rows = rows + first,
+                                              .m = expert_rows(r, e),
+                                              .y = y + (uint64_t)first * w->n,
+                                              .y_stride = w->n};
+        if (task.m)
+            ork_cpu_list(r->cpu, &task);
+    }
+}
+
+/* How many rows an expert has, and so whether it is wanted, is known after routing. */
+static void moe_with_offload(struct moe_region *r)
+{
+    ork_cpu *cpu = r->cpu;
+    const struct ork_cpu_moe *layer = r->layer;
+    ork_cpu_run(cpu, r->rows, route_region, r);
+    if (is_some_expert_wanted(r)) {
+        ork_cpu_use_whole_rows(&cpu->input);
+        ork_cpu_use_whole_rows(&cpu->product);
+    }
+    if (r->input_codes)
+        ork_cpu_run(cpu, r->rows, quantize_region, r);
+    list_experts(r, layer->gate, &cpu->input, cpu->sorted_row, cpu->hidden);
+    list_experts(r, layer->up, &cpu->input, cpu->sorted_row, cpu->up);
+    ork_cpu_multiply_listed(cpu);
+    ork_cpu_run(cpu, r->rows, activate_region, r);
+    list_experts(r, layer->down, &cpu->product, cpu->counting, cpu->projected);
+    ork_cpu_multiply_listed(cpu);
+    ork_cpu_run(cpu, r->rows, sum_region, r);
+}
+
 void ork_cpu_moe(ork_cpu *cpu, const struct ork_cpu_moe *layer, float *x, uint64_t x_stride, uint32_t rows)
 {
     struct moe_region region = {.cpu = cpu,
@@ -232,6 +331,7 @@ void ork_cpu_moe(ork_cpu *cpu, const struct ork_cpu_moe *layer, float *x, uint64
                                 .x = x,
                                 .x_stride = x_stride,
                                 .rows = rows,
+                                .router_codes = ork_cpu_wants_codes(cpu, layer->router),
                                 .input_codes = ork_cpu_wants_codes(cpu, layer->gate) ||
                                                ork_cpu_wants_codes(cpu, layer->up) ||
                                                ork_cpu_wants_codes(cpu, layer->router),
@@ -239,5 +339,12 @@ void ork_cpu_moe(ork_cpu *cpu, const struct ork_cpu_moe *layer, float *x, uint64
     uint32_t k = layer->gate->k, f = layer->gate->n;
     ork_cpu_describe(cpu, &cpu->input, cpu->normed, k, rows, k);
     ork_cpu_describe(cpu, &cpu->product, cpu->hidden, f, rows * layer->used, f);
-    ork_cpu_run(cpu, rows, moe_region, &region);
+    ork_cpu_count_batch(cpu, layer->router, rows);
+    ork_cpu_count_batch(cpu, layer->gate, (uint64_t)rows * layer->used);
+    ork_cpu_count_batch(cpu, layer->up, (uint64_t)rows * layer->used);
+    ork_cpu_count_batch(cpu, layer->down, (uint64_t)rows * layer->used);
+    if (rows > 1 && cpu->offload && is_wanted(&region, rows))
+        moe_with_offload(&region);
+    else
+        ork_cpu_run(cpu, rows, moe_region, &region);
 }

@@ -1,6 +1,8 @@
 /* Owns projection groups: several matrices on one shared, normalised input. Must not know what the outputs mean. */
 #include "engine/cpu/engine.h"
 
+#include <assert.h>
+
 struct project_region {
     ork_cpu *cpu;
     const float *x;
@@ -14,26 +16,40 @@ struct project_region {
     uint32_t units; /* of all outputs together */
 };
 
+/* Results that are added to something are put aside first. */
+static float *target(const struct project_region *r, const struct ork_cpu_output *output, uint64_t *stride)
+{
+    *stride = output->add ? output->w->n : output->y_stride;
+    return output->add ? r->cpu->projected : output->y;
+}
+
+/* Bias and sum of one row of an output. */
+static void complete_row(const struct project_region *r, const struct ork_cpu_output *output, uint32_t row,
+                         struct ork_cpu_channels channels)
+{
+    const struct ork_vector_kernels *vector = &r->cpu->kernels->vector;
+    uint32_t n = channels.n_end - channels.n_begin;
+    uint64_t stride;
+    float *part = target(r, output, &stride) + row * stride + channels.n_begin;
+    if (output->bias)
+        vector->add(part, part, output->bias + channels.n_begin, n);
+    if (output->add) {
+        float *sum = output->y + row * output->y_stride + channels.n_begin;
+        vector->add(sum, sum, part, n);
+    }
+}
+
 /* A run of units of one output for all rows, then its epilogue while the results are in cache. */
 static void compute_output(const struct project_region *r, const struct ork_cpu_output *output, uint32_t unit,
                            uint32_t begin, uint32_t end)
 {
     ork_cpu *cpu = r->cpu;
-    const struct ork_vector_kernels *vector = &cpu->kernels->vector;
     struct ork_cpu_channels channels = ork_cpu_unit_channels(output->w, unit, begin, end);
-    uint32_t n = channels.n_end - channels.n_begin;
-    float *y = output->add ? cpu->projected : output->y;
-    uint64_t stride = output->add ? output->w->n : output->y_stride;
+    uint64_t stride;
+    float *y = target(r, output, &stride);
     ork_cpu_matmul(cpu, output->w, 0, &cpu->input, NULL, r->rows, channels, y, stride);
-    for (uint32_t row = 0; row < r->rows; row++) {
-        float *part = y + row * stride + channels.n_begin;
-        if (output->bias)
-            vector->add(part, part, output->bias + channels.n_begin, n);
-        if (output->add) {
-            float *sum = output->y + row * output->y_stride + channels.n_begin;
-            vector->add(sum, sum, part, n);
-        }
-    }
+    for (uint32_t row = 0; row < r->rows; row++)
+        complete_row(r, output, row, channels);
 }
 
 /* Units [begin, end) counted through all outputs of the group. */
@@ -60,6 +76,49 @@ static void project_region(void *context, uint32_t thread, uint32_t threads)
         compute_units(r, begin, end);
 }
 
+static void prepare_region(void *context, uint32_t thread, uint32_t threads)
+{
+    const struct project_region *r = context;
+    ork_cpu_prepare_rows(r->cpu, r->x, r->x_stride, r->norm, r->eps, r->codes, thread, threads);
+}
+
+static void complete_region(void *context, uint32_t thread, uint32_t threads)
+{
+    const struct project_region *r = context;
+    uint32_t begin, end;
+    ork_split_range(r->rows, thread, threads, &begin, &end);
+    for (uint32_t i = 0; i < r->output_count; i++)
+        for (uint32_t row = begin; row < end; row++)
+            complete_row(r, &r->outputs[i], row, (struct ork_cpu_channels){0, r->outputs[i].w->n});
+}
+
+static bool is_wanted(const struct project_region *r)
+{
+    bool wanted = false;
+    for (uint32_t i = 0; i < r->output_count; i++)
+        wanted |= ork_cpu_wanted(r->cpu, r->outputs[i].w, r->rows);
+    return wanted;
+}
+
+/* The group cut at its join, for another engine to take part. */
+static void project_with_offload(struct project_region *r)
+{
+    ork_cpu *cpu = r->cpu;
+    bool has_epilogue = false;
+    ork_cpu_use_whole_rows(&cpu->input);
+    ork_cpu_run(cpu, r->rows, prepare_region, r);
+    for (uint32_t i = 0; i < r->output_count; i++) {
+        const struct ork_cpu_output *output = &r->outputs[i];
+        struct ork_offload_task task = {.w = output->w, .x = &cpu->input, .m = r->rows};
+        task.y = target(r, output, &task.y_stride);
+        ork_cpu_list(cpu, &task);
+        has_epilogue |= output->bias || output->add;
+    }
+    ork_cpu_multiply_listed(cpu);
+    if (has_epilogue)
+        ork_cpu_run(cpu, r->rows, complete_region, r);
+}
+
 void ork_cpu_project(ork_cpu *cpu, const float *x, uint64_t x_stride, uint32_t rows, const float *norm, float eps,
                      const struct ork_cpu_output *outputs, uint32_t output_count)
 {
@@ -72,10 +131,15 @@ void ork_cpu_project(ork_cpu *cpu, const float *x, uint64_t x_stride, uint32_t r
                                     .outputs = outputs,
                                     .output_count = output_count};
     uint32_t k = outputs[0].w->k;
+    assert(output_count && output_count <= ORK_CPU_OUTPUTS_MAX);
     ork_cpu_describe(cpu, &cpu->input, norm ? cpu->normed : x, norm ? k : x_stride, rows, k);
     for (uint32_t i = 0; i < output_count; i++) {
+        ork_cpu_count_batch(cpu, outputs[i].w, rows);
         region.codes |= ork_cpu_wants_codes(cpu, outputs[i].w);
         region.units += ork_cpu_units(outputs[i].w, ork_cpu_unit(outputs[i].w));
     }
-    ork_cpu_run(cpu, rows, project_region, &region);
+    if (rows > 1 && cpu->offload && is_wanted(&region))
+        project_with_offload(&region);
+    else
+        ork_cpu_run(cpu, rows, project_region, &region);
 }
