@@ -49,6 +49,7 @@ static const struct figure npu_figures[] = {
     {"release_us", FIGURE_DOUBLE, 0, 1e6, AT(release_us)},
     {"host_call_us", FIGURE_DOUBLE, 0, 1e5, AT(host_call_us)},
     {"host_core_us", FIGURE_DOUBLE, 0, 1e5, AT(host_core_us)},
+    {"host_surface_bytes_per_s", FIGURE_DOUBLE, 1e8, 1e12, AT(host_surface_bytes_per_s)},
     {"host_bytes_per_s", FIGURE_DOUBLE, 1e8, 1e12, AT(host_bytes_per_s)},
 };
 

@@ -21,9 +21,9 @@ struct ork_npu_profile {
     double domain_switch_us;
     double reset_us;
     double allocate_us, release_us; /* of a buffer of 4 MiB */
-    /* The host's share of a matmul as the published library calls do it: per call, per core used, and packing and
-     * unpacking of the surfaces by one thread a core. Not part of a job. */
-    double host_call_us, host_core_us, host_bytes_per_s;
+    /* The host's share of a matmul as the published library calls do it: per call, per core used, result surfaces read
+     * by one thread a core, inputs and finished results by one thread in all. Not part of a job. */
+    double host_call_us, host_core_us, host_surface_bytes_per_s, host_bytes_per_s;
 };
 
 /* The built-in profile: boards/rk3588.json as it was at build time. NULL only when memory runs out. */
