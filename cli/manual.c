@@ -80,7 +80,7 @@ static void print_command(const cli_command *command)
     print_upper(command->name);
     cli_output_format(" 1 \"\" \"ork %s\" \"User Commands\"\n.SH NAME\nork\\-%s \\- ", ork_version(), command->name);
     print_roff(command->summary);
-    cli_output_format("\n.SH SYNOPSIS\n.B ork %s\n[\\fIoptions\\fR] ", command->name);
+    cli_output_format("\n.SH SYNOPSIS\n.B ork %s\n[\\fIoptions\\fR]%s", command->name, *command->arguments ? " " : "");
     print_roff(command->arguments);
     cli_output_format("\n.SH DESCRIPTION\n");
     if (command->details) {

@@ -8,7 +8,7 @@ enum {
     GENERATE = CLI_RUN | CLI_CHAT,
     SESSION = GENERATE | CLI_PERPLEXITY,
     MODEL = SESSION | CLI_BENCH,
-    EVERY = CLI_PACK | CLI_INFO | CLI_VERIFY | MODEL | CLI_PROBE | CLI_COMPLETION | CLI_HELP | CLI_VERSION
+    EVERY = CLI_PACK | CLI_INFO | CLI_VERIFY | MODEL | CLI_PROBE | CLI_DOCTOR | CLI_COMPLETION | CLI_HELP | CLI_VERSION
 };
 
 const cli_command cli_commands[] = {
@@ -33,6 +33,8 @@ const cli_command cli_commands[] = {
      "bandwidth: how fast memory is read, by threads, streams and pages, and each tier's kernels against that.\n"
      "compute: the peak of the int8 and float instructions, and each tier's matmul of many rows against that.\n"
      "Wants a machine that does nothing else. List options take lists and ranges: 1,2,4 or 1-8 or 1-8*2.", 1, cli_probe},
+    {"doctor", NULL, CLI_DOCTOR, "", "say what stands in the way of the NPU, and of full speed",
+     "Reads system files alone and changes nothing. Exit status 4: something is bad; notes are not.", 0, cli_doctor},
     {"completion", NULL, CLI_COMPLETION, "bash", "print a shell completion script", NULL, 1, cli_completion},
     {"help", NULL, CLI_HELP, "[COMMAND]", "show this help, or that of a command", NULL, 1, cli_help},
     {"version", NULL, CLI_VERSION, "", "show the version", NULL, 0, cli_version},
@@ -105,6 +107,9 @@ const cli_option cli_options[] = {
     {CLI_SET, CLI_PACK, NAMES("-n", "--dry-run"), NULL, "plan and check only, write nothing", FIELD(dry_run), 1},
     {CLI_INTEGER, CLI_PACK, NAMES("-t", "--threads"), "N", "threads; default: performance cores", FIELD(threads),
      .minimum = -1, .maximum = THREADS_MAX, .environment = "THREADS"},
+
+    HEADING(CLI_DOCTOR, "Doctor"),
+    {CLI_TEXT, CLI_DOCTOR, NAMES("--root"), "DIR", "look at the system below DIR instead of /", FIELD(doctor_root)},
 
     HEADING(CLI_INFO, "Output"),
     {CLI_SET, CLI_INFO, NAMES("--tensors"), NULL, "list every tensor", FIELD(tensors), 1},
@@ -251,7 +256,7 @@ const cli_option cli_options[] = {
      .maximum = 100},
 
     HEADING(EVERY, "General"),
-    {CLI_SET, CLI_PACK | CLI_INFO | CLI_VERIFY | CLI_PROBE | SESSION, NAMES("--json"), NULL,
+    {CLI_SET, CLI_PACK | CLI_INFO | CLI_VERIFY | CLI_PROBE | CLI_DOCTOR | SESSION, NAMES("--json"), NULL,
      "one JSON object on standard output instead of text", FIELD(json), 1},
     {CLI_SET, EVERY, NAMES("-v", "--verbose"), NULL, "say more", FIELD(verbose), 1},
     {CLI_SET, EVERY, NAMES("-q", "--quiet"), NULL, "say only errors", FIELD(quiet), 1},

@@ -19,7 +19,8 @@ enum {
     CLI_COMPLETION = 1 << 7,
     CLI_HELP = 1 << 8,
     CLI_VERSION = 1 << 9,
-    CLI_PROBE = 1 << 10
+    CLI_PROBE = 1 << 10,
+    CLI_DOCTOR = 1 << 11
 };
 
 typedef struct cli_command {

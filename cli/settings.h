@@ -60,6 +60,9 @@ typedef struct cli_settings {
     /* probe */
     int64_t probe_size, probe_repetitions; /* MiB; 0: not given */
     int probe_quick;
+
+    /* doctor */
+    const char *doctor_root;
 } cli_settings;
 
 enum cli_bench_format { BENCH_NONE, BENCH_CSV, BENCH_JSON, BENCH_JSONL, BENCH_MARKDOWN, BENCH_SQL };

@@ -21,7 +21,8 @@ int main(void)
     return puts(ork_version()) < 0;
 }
 """
-WANTED = ("bin/ork", "include/ork/ork.h", "share/man/man1/ork.1", "share/man/man1/ork-run.1")
+WANTED = ("bin/ork", "include/ork/ork.h", "share/man/man1/ork.1", "share/man/man1/ork-run.1",
+          "lib/udev/rules.d/60-ork-npu.rules")
 
 
 def run(command, **options):

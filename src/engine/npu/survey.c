@@ -172,7 +172,7 @@ static bool find_devfreq(const struct survey *survey, const char *word, char *na
     int entries = 0;
     for (const struct dirent *entry; !found && entries++ < ENTRIES_MAX && (entry = readdir(folder));)
         if (strstr(entry->d_name, word) && strlen(entry->d_name) < capacity) {
-            strcpy(name, entry->d_name);
+            snprintf(name, capacity, "%s", entry->d_name);
             found = true;
         }
     closedir(folder);
