@@ -40,6 +40,7 @@ enum {
 struct fence {
     uint32_t handle;
     bool busy;
+    bool orphan; /* its job was destroyed under way */
 };
 
 struct queue {
@@ -289,38 +290,50 @@ static ork_status rocket_job_create(struct ork_npu_device *device, const struct 
     return ORK_OK;
 }
 
-/* Makes one more fence; false when there can be none. The first buffer of a file stands at address 0, where no program may
- * live (a link to 0 ends a chain): it is a fence, and stays for the life of the file. */
-static bool add_fence(struct rocket *rocket, uint32_t domain, ork_error *error)
+/* Makes one more fence. The first buffer of a file stands at address 0, where no program may live (a link to 0 ends a
+ * chain): it is a fence, and stays for the life of the file. */
+static ork_status add_fence(struct rocket *rocket, uint32_t domain, ork_error *error)
 {
     struct queue *queue = &rocket->queues[domain];
     struct rocket_create_bo bo;
-    if (queue->fence_count == FENCES_MAX) {
-        ork_error_set(error, ORK_LIMIT, rocket->capabilities.node, -1, "%u jobs are in flight on core %u", FENCES_MAX,
-                      domain);
-        return false;
-    }
-    if (create_bo(rocket, domain, PAGE, &bo, error) != ORK_OK)
-        return false;
+    if (queue->fence_count == FENCES_MAX)
+        return ork_error_set(error, ORK_LIMIT, rocket->capabilities.node, -1, "%u jobs are in flight on core %u", FENCES_MAX,
+                             domain);
+    ork_status status = create_bo(rocket, domain, PAGE, &bo, error);
+    if (status != ORK_OK)
+        return status;
     queue->fences[queue->fence_count++] = (struct fence){.handle = bo.handle};
     queue->used_bytes += PAGE;
-    return true;
+    return ORK_OK;
+}
+
+/* A fence that no job has, FENCES_MAX when all are taken. Jobs that were given up may have ended meanwhile. */
+static uint32_t find_fence(struct queue *queue)
+{
+    for (uint32_t i = 0; i < queue->fence_count; i++)
+        if (!queue->fences[i].busy)
+            return i;
+    uint32_t found = FENCES_MAX;
+    for (uint32_t i = 0; i < queue->fence_count; i++)
+        if (queue->fences[i].orphan && prepare(queue, queue->fences[i].handle, 0) == 0) {
+            queue->fences[i].busy = queue->fences[i].orphan = false;
+            found = i;
+        }
+    return found;
 }
 
 static ork_status rocket_submit_job(struct ork_npu_device *device, struct ork_npu_job *job, ork_error *error)
 {
     struct rocket *rocket = rocket_of(device);
     struct queue *queue = &rocket->queues[job->queue];
-    uint32_t fence = 0;
     if (job->fence >= 0)
         return ork_error_set(error, ORK_BAD_ARGUMENT, rocket->capabilities.node, -1, "the job is submitted already");
-    while (fence < queue->fence_count && queue->fences[fence].busy)
-        fence++;
-    ork_error why;
-    if (fence == queue->fence_count && !add_fence(rocket, job->queue, &why)) {
-        if (error)
-            *error = why;
-        return why.code;
+    uint32_t fence = find_fence(queue);
+    if (fence == FENCES_MAX) {
+        ork_status status = add_fence(rocket, job->queue, error);
+        if (status != ORK_OK)
+            return status;
+        fence = queue->fence_count - 1;
     }
     job->outputs[job->abi.output_count - 1] = queue->fences[fence].handle;
     struct rocket_submit submit = {.jobs = (uintptr_t)&job->abi, .job_count = 1, .job_size_bytes = sizeof job->abi};
@@ -358,8 +371,8 @@ static bool rocket_cancel(struct ork_npu_device *device, struct ork_npu_job *job
 
 static void rocket_job_destroy(struct ork_npu_device *device, struct ork_npu_job *job)
 {
-    if (job)
-        rocket_poll(device, job);
+    if (job && job->fence >= 0 && rocket_poll(device, job) != ORK_NPU_DONE)
+        rocket_of(device)->queues[job->queue].fences[job->fence].orphan = true;
     free(job);
 }
 
@@ -521,14 +534,9 @@ static ork_status open_queues(struct rocket *rocket, uint32_t cores, ork_error *
             queue->file = open(rocket->capabilities.node, O_RDWR | O_CLOEXEC);
         if (queue->file < 0)
             return ork_error_errno(error, rocket->capabilities.node, "cannot open the NPU's node once more");
-        ork_error why;
         rocket->capabilities.domains = rocket->capabilities.cores = i + 1;
         while (status == ORK_OK && queue->fence_count < FENCES_FIRST)
-            if (!add_fence(rocket, i, &why)) {
-                status = why.code;
-                if (error)
-                    *error = why;
-            }
+            status = add_fence(rocket, i, error);
     }
     return status;
 }
