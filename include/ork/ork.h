@@ -276,6 +276,13 @@ typedef struct ork_npu_stats {
     uint64_t resident_bytes, imported_bytes, mappings, swaps_in, evictions, domain_switches;
 } ork_npu_stats;
 
+/* The register program of one int8 (weight_bits 8) or int4 (4) task of m x k times n x k, in names: one line a register with
+ * its fields. *text is freed with ork_free(). */
+ORK_API ork_status ork_npu_describe_program(uint32_t weight_bits, uint32_t m, uint32_t k, uint32_t n, char **text,
+                                            ork_error *error);
+/* Any register program, for example one that was captured: 64-bit words, little-endian. */
+ORK_API ork_status ork_npu_disassemble(const void *words, size_t size_bytes, char **text, ork_error *error);
+
 /* What stands in the way of using an NPU here, and of full speed: findings of `ork doctor`. */
 typedef enum ork_finding_kind { ORK_FINDING_GOOD = 0, ORK_FINDING_NOTE = 1, ORK_FINDING_BAD = 2 } ork_finding_kind;
 typedef struct ork_finding {
