@@ -35,6 +35,8 @@ void ork_pool_barrier_then(ork_pool *pool, void (*function)(void *context), void
  * 80 % of the best, one a physical core. sysfs_root is "/sys" or a test tree; cpus receives up to capacity ids. */
 uint32_t ork_topology_performance_cores(const char *sysfs_root, uint32_t *cpus, uint32_t capacity);
 uint32_t ork_topology_threads(void);
+/* The other cores inside the affinity mask, those below 80 % of the best; none where all are alike. */
+uint32_t ork_topology_little_cores(const char *sysfs_root, uint32_t *cpus, uint32_t capacity);
 
 /* Splits [0, count) into `parts` runs that differ by at most one unit; the run of `part` is [*begin, *end). */
 static inline void ork_split_range(uint32_t count, uint32_t part, uint32_t parts, uint32_t *begin, uint32_t *end)

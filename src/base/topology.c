@@ -43,19 +43,26 @@ static long strength(const char *root, uint32_t cpu)
     return capacity > 0 ? capacity : cpu_number(root, cpu, "cpufreq/cpuinfo_max_freq");
 }
 
-uint32_t ork_topology_performance_cores(const char *sysfs_root, uint32_t *cpus, uint32_t capacity)
+/* The affinity mask, and the strength of the best core in it. */
+static long best_strength(const char *root, cpu_set_t *allowed)
 {
-    cpu_set_t allowed;
-    CPU_ZERO(&allowed);
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
-        CPU_SET(0, &allowed);
+    CPU_ZERO(allowed);
+    if (sched_getaffinity(0, sizeof *allowed, allowed) != 0)
+        CPU_SET(0, allowed);
     long best = 0;
     for (uint32_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &allowed) && is_online(sysfs_root, cpu)) {
-            long value = strength(sysfs_root, cpu);
+        if (CPU_ISSET(cpu, allowed) && is_online(root, cpu)) {
+            long value = strength(root, cpu);
             if (value > best)
                 best = value;
         }
+    return best;
+}
+
+uint32_t ork_topology_performance_cores(const char *sysfs_root, uint32_t *cpus, uint32_t capacity)
+{
+    cpu_set_t allowed;
+    const long best = best_strength(sysfs_root, &allowed);
     uint32_t count = 0;
     for (uint32_t cpu = 0; cpu < CPU_SETSIZE && count < capacity; cpu++) {
         if (!CPU_ISSET(cpu, &allowed) || !is_online(sysfs_root, cpu) || !is_first_sibling(sysfs_root, cpu, &allowed))
@@ -64,6 +71,21 @@ uint32_t ork_topology_performance_cores(const char *sysfs_root, uint32_t *cpus, 
         if (value > 0 && value < best * 8 / 10)
             continue;
         cpus[count++] = cpu;
+    }
+    return count;
+}
+
+uint32_t ork_topology_little_cores(const char *sysfs_root, uint32_t *cpus, uint32_t capacity)
+{
+    cpu_set_t allowed;
+    const long best = best_strength(sysfs_root, &allowed);
+    uint32_t count = 0;
+    for (uint32_t cpu = 0; cpu < CPU_SETSIZE && count < capacity; cpu++) {
+        if (!CPU_ISSET(cpu, &allowed) || !is_online(sysfs_root, cpu))
+            continue;
+        long value = strength(sysfs_root, cpu);
+        if (value > 0 && value < best * 8 / 10)
+            cpus[count++] = cpu;
     }
     return count;
 }

@@ -106,6 +106,23 @@ static void test_big_cores_of_a_big_little_machine(void **state)
     expect_cores("4,5,6,7");
 }
 
+/* The cores that swap threads run on: the rest of the mask; none where all are alike. */
+static void test_little_cores(void **state)
+{
+    (void)state;
+    uint32_t cpus[64];
+    make_rk3588();
+    CPU_CLR(1, &mask);
+    assert_int_equal(ork_topology_little_cores(root, cpus, 64), 3);
+    assert_int_equal(cpus[0], 0);
+    assert_int_equal(cpus[1], 2);
+    assert_int_equal(cpus[2], 3);
+    assert_int_equal(ork_topology_little_cores(root, cpus, 1), 1);
+    for (uint32_t cpu = 4; cpu < 8; cpu++)
+        CPU_CLR(cpu, &mask);
+    assert_int_equal(ork_topology_little_cores(root, cpus, 64), 0);
+}
+
 /* Kernels without cpu_capacity: the highest frequency decides, and 2.3 of 2.4 GHz is the same kind of core. */
 static void test_frequency_when_there_is_no_capacity(void **state)
 {
@@ -233,6 +250,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_ROOT(test_big_cores_of_a_big_little_machine),
+        WITH_ROOT(test_little_cores),
         WITH_ROOT(test_frequency_when_there_is_no_capacity),
         WITH_ROOT(test_nothing_known_means_all_allowed),
         WITH_ROOT(test_offline_cores_do_not_count),
