@@ -112,8 +112,8 @@ typedef bool (*ork_progress_function)(void *context, const ork_progress *progres
 
 typedef struct ork_pack_params {
     /* Tier of the weight matrices: "auto" (NULL: experts nf4, other matrices i8) or a tier name of ork_tier_names().
-     * Norms, routers, convolutions and biases stay f32, embedding and output become g8, unless a rule says otherwise;
-     * with a float default tier, embedding and output take it too. */
+     * Norms, routers, convolutions and biases stay f32, embedding and output become i8, unless a rule says otherwise;
+     * with a float default tier or g8, embedding and output take it too. */
     const char *default_tier;
     const char *const *tier_rules; /* "REGEX=TIER" (PCRE2 over GGUF tensor names, searched); the last match wins */
     size_t tier_rule_count;
@@ -143,7 +143,7 @@ typedef struct ork_pack_report {
  * interrupted run of the same plan from its journal, fsyncs, renames. report may be NULL. */
 ORK_API ork_status ork_pack_file(const char *gguf_path, const char *orkpack_path, const ork_pack_params *params,
                                  ork_pack_report *report, ork_error *error);
-/* NULL-terminated list of tier names: "f32", "f16", "bf16", "g8", "i8", "i4", "nf4", "i5", "i6". */
+/* NULL-terminated list of tier names: "f32", "f16", "bf16", "g8", "i8", "i4", "nf4", "i5", "i6", "n8". */
 ORK_API const char *const *ork_tier_names(void);
 
 typedef struct ork_verify_report {
@@ -163,8 +163,15 @@ typedef enum ork_load_mode {
     ORK_LOAD_COPY = 2  /* read into anonymous huge pages, drop the page cache behind it; decodes fastest */
 } ork_load_mode;
 
+/* How matrices of the nested tier n8 are read. */
+typedef enum ork_nested {
+    ORK_NESTED_FULL = 0, /* both planes: int8 quality, eight bits a weight */
+    ORK_NESTED_BASE = 1  /* the base alone: four bits a weight, what the plane beside it holds is left out */
+} ork_nested;
+
 typedef struct ork_model_params {
     ork_load_mode load_mode;
+    ork_nested nested;
     ork_progress_function progress; /* may be NULL */
     void *progress_context;
 } ork_model_params;

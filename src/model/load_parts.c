@@ -19,8 +19,9 @@ static void load_rope_scaling(struct ork_loader *loader)
     loader->status = ork_meta_string(loader->meta, key, false, &type, &length, loader->error);
     bool linear = length == 6 && memcmp(type, "linear", 6) == 0, none = length == 4 && memcmp(type, "none", 4) == 0;
     if (loader->status == ORK_OK && !linear && !none)
-        loader->status = ork_error_set(loader->error, ORK_UNSUPPORTED, key, -1,
-                                       "RoPE scaling '%.*s' is not supported; none and linear are", (int)(length & 63), type);
+        loader->status =
+            ork_error_set(loader->error, ORK_UNSUPPORTED, key, -1,
+                          "RoPE scaling '%.*s' is not supported; none and linear are", (int)(length & 63), type);
     float factor = linear ? ork_load_f32(loader, "rope.scaling.factor", 1.0f) : 1.0f;
     ork_load_check(loader, factor > 0.0f, "rope.scaling.factor must be positive");
     loader->model->hp.rope_scale = 1.0f / factor;
@@ -39,7 +40,8 @@ void ork_load_common(struct ork_loader *loader)
     ork_load_check(loader, hp->context >= 1 && hp->context <= INT32_MAX, "context_length %u is not in 1..2^31-1",
                    hp->context);
     hp->heads = ork_load_required_u32(loader, "attention.head_count");
-    ork_load_check(loader, hp->heads >= 1 && hp->heads <= HEADS_MAX, "head_count %u is not in 1..%u", hp->heads, HEADS_MAX);
+    ork_load_check(loader, hp->heads >= 1 && hp->heads <= HEADS_MAX, "head_count %u is not in 1..%u", hp->heads,
+                   HEADS_MAX);
     hp->eps = ork_load_required_f32(loader, "attention.layer_norm_rms_epsilon");
     ork_load_check(loader, hp->eps >= 0.0f && hp->eps < 1.0f, "layer_norm_rms_epsilon is not in [0, 1)");
     if (loader->status != ORK_OK)
@@ -52,7 +54,8 @@ void ork_load_common(struct ork_loader *loader)
     ork_load_u32_layers(loader, "attention.head_count_kv", false, hp->heads, hp->heads_kv);
     ork_load_u32_layers(loader, "feed_forward_length", false, 0, hp->hidden);
     for (uint32_t i = 0; i < hp->layers; i++) {
-        ork_load_check(loader, hp->heads_kv[i] == 0 || (hp->heads_kv[i] <= hp->heads && hp->heads % hp->heads_kv[i] == 0),
+        ork_load_check(loader,
+                       hp->heads_kv[i] == 0 || (hp->heads_kv[i] <= hp->heads && hp->heads % hp->heads_kv[i] == 0),
                        "layer %u: %u query heads do not divide into %u key heads", i, hp->heads, hp->heads_kv[i]);
         ork_load_check(loader, hp->hidden[i] <= WIDTH_MAX, "layer %u: feed_forward_length %u is above %u", i,
                        hp->hidden[i], WIDTH_MAX);

@@ -2,6 +2,7 @@
 #include "model/loader.h"
 
 #include "base/error.h"
+#include "quant/nested.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -98,8 +99,8 @@ bool ork_load_has(const struct ork_loader *loader, const char *name_format, ...)
 }
 
 /* Checks presence and shape; marks the tensor as used. */
-static bool fill_matrix(struct ork_loader *loader, const struct ork_orkpack_tensor *tensor, const char *name, uint32_t n,
-                        uint32_t k, uint32_t experts, struct ork_matrix *matrix)
+static bool fill_matrix(struct ork_loader *loader, const struct ork_orkpack_tensor *tensor, const char *name,
+                        uint32_t n, uint32_t k, uint32_t experts, struct ork_matrix *matrix)
 {
     const char *path = ork_orkpack_path(loader->model->pack);
     if (!tensor) {
@@ -118,9 +119,11 @@ static bool fill_matrix(struct ork_loader *loader, const struct ork_orkpack_tens
     loader->status = ork_matrix_from_pack(loader->model->pack, tensor, matrix, loader->error);
     if (failed(loader))
         return false;
+    if (loader->base_alone && matrix->tier == ORK_TIER_N8)
+        *matrix = ork_nested_base(matrix);
     if (k > ORK_MATMUL_K_MAX) {
-        loader->status = ork_error_set(loader->error, ORK_UNSUPPORTED, path, -1, "tensor %s has %u inputs, at most %u run",
-                                       name, k, ORK_MATMUL_K_MAX);
+        loader->status = ork_error_set(loader->error, ORK_UNSUPPORTED, path, -1,
+                                       "tensor %s has %u inputs, at most %u run", name, k, ORK_MATMUL_K_MAX);
         return false;
     }
     for (size_t i = 0, count = ork_orkpack_tensor_count(loader->model->pack); i < count; i++)
@@ -171,7 +174,8 @@ static const float *matrix_floats(struct ork_loader *loader, const struct ork_ma
         return (const float *)matrix->data;
     float *floats = ork_arena_array(&loader->model->arena, (uint64_t)matrix->n * matrix->k, sizeof *floats);
     if (!floats) {
-        loader->status = ork_error_no_memory(loader->error, matrix->name, (uint64_t)matrix->n * matrix->k * sizeof *floats);
+        loader->status =
+            ork_error_no_memory(loader->error, matrix->name, (uint64_t)matrix->n * matrix->k * sizeof *floats);
         return NULL;
     }
     for (uint32_t channel = 0; channel < matrix->n; channel++)

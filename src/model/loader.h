@@ -10,6 +10,7 @@ struct ork_loader {
     const ork_meta *meta;
     const char *architecture; /* prefix of its keys */
     bool *used;               /* [tensors of the pack] */
+    bool base_alone;          /* n8 matrices become their nf4 bases */
     ork_status status;
     ork_error *error;
 };

@@ -31,10 +31,13 @@ static ork_status count_unused(struct ork_model *model, const bool *used, ork_er
     return ORK_OK;
 }
 
-static ork_status load_weights(struct ork_model *model, ork_error *error)
+static ork_status load_weights(struct ork_model *model, ork_nested nested, ork_error *error)
 {
-    struct ork_loader loader = {
-        .model = model, .meta = ork_orkpack_meta(model->pack), .architecture = model->arch->name, .error = error};
+    struct ork_loader loader = {.model = model,
+                                .meta = ork_orkpack_meta(model->pack),
+                                .architecture = model->arch->name,
+                                .base_alone = nested == ORK_NESTED_BASE,
+                                .error = error};
     loader.used = calloc(ork_orkpack_tensor_count(model->pack) + 1, sizeof *loader.used);
     if (!loader.used)
         return ork_error_no_memory(error, "model", ork_orkpack_tensor_count(model->pack));
@@ -70,7 +73,7 @@ ork_status ork_model_open(const char *path, const ork_model_params *given, ork_m
         goto out;
     if (ork_tokenizer_warning(model->tokenizer))
         model->warnings[model->warning_count++] = ork_tokenizer_warning(model->tokenizer);
-    status = load_weights(model, error);
+    status = load_weights(model, params.nested, error);
     if (status == ORK_OK)
         status = ork_card_from_orkpack(model->pack, &model->card, error);
     if (status != ORK_OK)

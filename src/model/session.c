@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    BATCH_ROWS = 512,     /* docs/performance.md, "rows of a batch" */
+    BATCH_ROWS = 512, /* docs/performance.md, "rows of a batch" */
     BATCH_ROWS_MAX = 4096,
     CHECKPOINTS = 8,      /* of recurrent state, the oldest is replaced */
     CHECKPOINT_EVERY = 64 /* tokens generated one by one between checkpoints */
@@ -58,8 +58,8 @@ struct ork_snapshot {
 static ork_status choose_context(const struct ork_model *model, const ork_session_params *params,
                                  ork_session_stats *stats, ork_error *error)
 {
-    uint64_t per_position = ork_state_bytes_per_position(model, params->kv_type_key == ORK_KV_F32,
-                                                         params->kv_type_value == ORK_KV_F32);
+    uint64_t per_position =
+        ork_state_bytes_per_position(model, params->kv_type_key == ORK_KV_F32, params->kv_type_value == ORK_KV_F32);
     uint64_t wished = params->context_length ? params->context_length : model->hp.context;
     uint64_t available = ork_memory_available_bytes();
     uint64_t possible = per_position && available ? available / 2 / per_position : wished;
@@ -67,10 +67,11 @@ static ork_status choose_context(const struct ork_model *model, const ork_sessio
         return ork_error_set(error, ORK_BAD_ARGUMENT, "context length", -1, "%llu is above 2^31-1",
                              (unsigned long long)wished);
     if (params->context_length && possible < wished)
-        return ork_error_set(error, ORK_NO_MEMORY, "context length", -1,
-                             "%llu positions need %llu MiB of keys and values; at most %llu fit in half of the free memory",
-                             (unsigned long long)wished, (unsigned long long)(wished * per_position >> 20),
-                             (unsigned long long)possible);
+        return ork_error_set(
+            error, ORK_NO_MEMORY, "context length", -1,
+            "%llu positions need %llu MiB of keys and values; at most %llu fit in half of the free memory",
+            (unsigned long long)wished, (unsigned long long)(wished * per_position >> 20),
+            (unsigned long long)possible);
     stats->context_clamped = possible < wished;
     stats->context_length = (uint32_t)(possible < wished ? possible : wished);
     if (!stats->context_length)
@@ -137,7 +138,8 @@ static ork_status create_buffers(ork_session *session, ork_error *error)
     return ORK_OK;
 }
 
-ork_status ork_session_create(const ork_model *model, const ork_session_params *given, ork_session **out, ork_error *error)
+ork_status ork_session_create(const ork_model *model, const ork_session_params *given, ork_session **out,
+                              ork_error *error)
 {
     ork_session_params params = given ? *given : (ork_session_params){.spin_us = UINT32_MAX};
     *out = NULL;
@@ -287,7 +289,7 @@ static ork_status evaluate(ork_session *session, uint32_t count, uint32_t logits
                                 .mixed = session->mixed,
                                 .cosine = session->cosine,
                                 .sine = session->sine,
-                                .logits_from = end <= logits_from           ? rows
+                                .logits_from = end <= logits_from             ? rows
                                                : logits_from > session->count ? logits_from - session->count
                                                                               : 0,
                                 .logits = session->logits + (uint64_t)session->logits_count * vocabulary,

@@ -6,7 +6,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "quant/ggml_blocks.h"
-#include "quant/tier.h"
+#include "quant/nested.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -32,7 +32,7 @@ struct encode_job {
     const struct ork_pack_task *task;
     const struct ork_ggml_type_info *type;
     uint8_t *planes[ORK_PLANE_COUNT];
-    struct ork_tier_sizes group_sizes; /* of GROUP_CHANNELS channels */
+    struct ork_tier_sizes group_sizes; /* of GROUP_CHANNELS channels; of n8's data one of the two runs */
     uint32_t n, k, groups;             /* groups an expert */
     uint64_t end;                      /* first unit (expert * groups + group) after this region */
     atomic_uint_fast64_t next;
@@ -90,9 +90,14 @@ static void encode_group(struct encode_job *job, uint64_t unit, float *rows)
         lower_bad(job, element + bad);
         return;
     }
-    ork_tier_encode((enum ork_tier)task->tensor->tier, rows, channels, job->k,
-                    task->importance == NULL ? NULL : task->importance + expert * k, task->table, data, scales,
-                    &job->errors[unit], &job->norms[unit]);
+    const float *importance = task->importance == NULL ? NULL : task->importance + expert * k;
+    if (task->tensor->tier == ORK_TIER_N8)
+        ork_nested_encode(rows, channels, job->k, importance, task->table, data,
+                          data + ork_nested_residual_bytes(job->n, k), scales, &job->errors[unit], &job->norms[unit],
+                          NULL);
+    else
+        ork_tier_encode((enum ork_tier)task->tensor->tier, rows, channels, job->k, importance, task->table, data,
+                        scales, &job->errors[unit], &job->norms[unit]);
 }
 
 static void encode_region(void *context, uint32_t thread, uint32_t threads)
@@ -150,6 +155,11 @@ static void clear_gaps(const struct encode_job *job)
 
     for (uint64_t expert = 0; expert + 1 < experts; expert++)
         memset(job->planes[ORK_PLANE_DATA] + expert * stride + used, 0, stride - used);
+    if (job->task->tensor->tier != ORK_TIER_N8)
+        return;
+    uint64_t run = job->groups * job->group_sizes.data_bytes, second = ork_nested_residual_bytes(job->n, job->k);
+    for (uint64_t expert = 0; expert < experts; expert++)
+        memset(job->planes[ORK_PLANE_DATA] + expert * stride + run, 0, second - run);
 }
 
 static void place_planes(struct encode_job *job)
@@ -201,7 +211,8 @@ ork_status ork_pack_encode(ork_pack_encoder *encoder, const struct ork_pack_task
 
     job.groups = (uint32_t)ork_divide_up(job.n, GROUP_CHANNELS);
     units = job.groups * task->tensor->dimensions[2];
-    ork_tier_sizes((enum ork_tier)task->tensor->tier, GROUP_CHANNELS, job.k, &job.group_sizes);
+    ork_tier_sizes(task->tensor->tier == ORK_TIER_N8 ? ORK_TIER_NF4 : (enum ork_tier)task->tensor->tier, GROUP_CHANNELS,
+                   job.k, &job.group_sizes);
     atomic_init(&job.next, 0);
     atomic_init(&job.bad, NONE);
     job.errors = calloc(units, sizeof(double));

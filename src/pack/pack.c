@@ -101,12 +101,12 @@ static ork_status pack_tensor(struct pack_run *run, size_t index, ork_error *err
 {
     const struct ork_orkpack_tensor *tensor = &run->plan->tensors[index];
     bool weighs = tensor->tier == ORK_TIER_I4 || tensor->tier == ORK_TIER_NF4 || tensor->tier == ORK_TIER_I5 ||
-                  tensor->tier == ORK_TIER_I6; /* the errors of its inputs */
+                  tensor->tier == ORK_TIER_I6 || tensor->tier == ORK_TIER_N8; /* the errors of its inputs */
     struct ork_pack_task task = {
         .where = run->source_path,
         .source = run->plan->sources[index],
         .tensor = tensor,
-        .table = tensor->tier == ORK_TIER_NF4 ? run->tables[index] : NULL,
+        .table = ork_tier_has_table(tensor->tier) ? run->tables[index] : NULL,
         .tick = tick,
         .tick_context = run,
     };

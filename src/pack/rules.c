@@ -163,10 +163,11 @@ static bool stays_float(const char *name)
     return ends_with(name, ".bias");
 }
 
-static bool bits_below_i8(uint32_t tier)
+/* Tiers that embedding and output do not take by default: those of fewer bits, and n8, whose base has four. */
+static bool yields_to_i8(uint32_t tier)
 {
     const struct ork_tier_info *info = ork_tier_find(tier);
-    return info->quantized && info->bits_per_weight < 8.0;
+    return info->quantized && (info->bits_per_weight < 8.0 || tier == ORK_TIER_N8);
 }
 
 static uint32_t default_tier(const struct ork_tier_rules *rules, const struct ork_gguf_tensor *tensor)
@@ -176,7 +177,7 @@ static uint32_t default_tier(const struct ork_tier_rules *rules, const struct or
     if (is_vector(tensor) || stays_float(name))
         return ORK_TIER_F32;
     if (strcmp(name, "token_embd.weight") == 0 || strcmp(name, "output.weight") == 0)
-        return rules->is_auto || bits_below_i8(rules->default_tier) ? ORK_TIER_I8 : rules->default_tier;
+        return rules->is_auto || yields_to_i8(rules->default_tier) ? ORK_TIER_I8 : rules->default_tier;
     if (!rules->is_auto)
         return rules->default_tier;
     return strstr(name, "_exps.") != NULL ? ORK_TIER_NF4 : ORK_TIER_I8;
@@ -218,6 +219,6 @@ ork_status ork_tier_rules_choose(struct ork_tier_rules *rules, const struct ork_
 
 const char *const *ork_tier_names(void)
 {
-    static const char *const names[] = {"f32", "f16", "bf16", "g8", "i8", "i4", "nf4", "i5", "i6", NULL};
+    static const char *const names[] = {"f32", "f16", "bf16", "g8", "i8", "i4", "nf4", "i5", "i6", "n8", NULL};
     return names;
 }

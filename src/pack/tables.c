@@ -1,10 +1,10 @@
-/* Fits the code tables of nf4 tensors on samples of their rows, tensors in parallel. Owns the choice of samples; the
+/* Fits the code tables of nf4 and n8 tensors on samples of their rows, tensors in parallel. Owns the choice of samples; the
  * fit is quant's. */
 #include "pack/tables.h"
 
 #include "base/error.h"
 #include "quant/ggml_blocks.h"
-#include "quant/tier.h"
+#include "quant/nested.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -60,7 +60,10 @@ static void fit_tensor(struct fit_job *job, size_t index)
         if (sample != NULL)
             memcpy(sample + i * k, importance + row / n * k, k * sizeof(*sample));
     }
-    ork_nf4_fit_table(rows, (uint32_t)count, (uint32_t)k, sample, job->tables[index]);
+    if (job->plan->tensors[index].tier == ORK_TIER_N8)
+        ork_nested_fit_table(rows, (uint32_t)count, (uint32_t)k, sample, job->tables[index]);
+    else
+        ork_nf4_fit_table(rows, (uint32_t)count, (uint32_t)k, sample, job->tables[index]);
 out:
     free(rows);
     free(importance);
@@ -75,7 +78,7 @@ static void fit_region(void *context, uint32_t thread, uint32_t threads)
     (void)thread;
     (void)threads;
     while ((index = atomic_fetch_add(&job->next, 1)) < job->end)
-        if (job->plan->tensors[index].tier == ORK_TIER_NF4 && !ork_orkpack_writer_is_done(job->writer, index))
+        if (ork_tier_has_table(job->plan->tensors[index].tier) && !ork_orkpack_writer_is_done(job->writer, index))
             fit_tensor(job, index);
 }
 

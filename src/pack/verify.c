@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "quant/nested.h"
 #include "quant/upper_bits.h"
 
 #include <math.h>
@@ -112,6 +113,10 @@ static int brick_code(const struct ork_matrix *matrix, const uint8_t *data, uint
     }
     *at = data + (channel / 64 * tiles + k / 32) * 1024 + channel % 64 * 16 + k % 32 / 2;
     int nibble = k % 2 == 0 ? **at & 15 : **at >> 4;
+    if (matrix->tier == ORK_TIER_N8) {
+        uint8_t residual = (*at)[ork_nested_residual_bytes(matrix->n, matrix->k)];
+        return ork_nested_code(matrix->table, (uint32_t)nibble, k % 2 == 0 ? residual & 15 : residual >> 4);
+    }
     return matrix->table != NULL ? matrix->table[nibble] : (nibble ^ 8) - 8;
 }
 

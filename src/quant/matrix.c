@@ -2,6 +2,7 @@
  * side of every layout in scalar C; knows no ISA and no file. */
 #include "base/error.h"
 #include "base/mathematics.h"
+#include "quant/nested.h"
 #include "quant/upper_bits.h"
 
 #include <string.h>
@@ -133,6 +134,27 @@ static void decode_upper_row(const struct ork_matrix *matrix, const uint8_t *dat
     }
 }
 
+static void decode_nested_row(const struct ork_matrix *matrix, const uint8_t *data, float scale, uint32_t channel,
+                              float *out)
+{
+    uint64_t tiles = ((uint64_t)matrix->k + 31) / 32, second = ork_nested_residual_bytes(matrix->n, matrix->k);
+
+    for (uint32_t k = 0; k < matrix->k; k++) {
+        uint64_t address = (channel / 64 * tiles + k / 32) * BRICK_BYTES + channel % 64 * 16 + k % 32 / 2;
+        uint32_t shift = k % 2 * 4;
+        out[k] = scale * (float)ork_nested_code(matrix->table, data[address] >> shift & 15,
+                                                data[second + address] >> shift & 15);
+    }
+}
+
+struct ork_matrix ork_nested_base(const struct ork_matrix *matrix)
+{
+    struct ork_matrix base = *matrix;
+    base.tier = ORK_TIER_NF4;
+    base.layout = ORK_LAYOUT_BRICK64;
+    return base;
+}
+
 void ork_matrix_decode_row(const struct ork_matrix *matrix, uint32_t expert, uint32_t channel, float *out)
 {
     const uint8_t *data = matrix->data + expert * matrix->data_expert_stride;
@@ -152,6 +174,9 @@ void ork_matrix_decode_row(const struct ork_matrix *matrix, uint32_t expert, uin
     case ORK_TIER_I5:
     case ORK_TIER_I6:
         decode_upper_row(matrix, data, read_f32(scales + (uint64_t)channel * 4), channel, out);
+        break;
+    case ORK_TIER_N8:
+        decode_nested_row(matrix, data, read_f32(scales + (uint64_t)channel * 4), channel, out);
         break;
     default:
         decode_float_row(matrix, data, channel, out);

@@ -41,4 +41,10 @@ float ork_row_absolute_maximum(const float *row, uint32_t count);
 struct ork_scale_choice ork_scale_choose(const struct ork_code_set *set, const float *row, const float *importance,
                                          uint32_t k);
 
+typedef struct ork_scale_choice (*ork_scale_chooser)(const struct ork_code_set *set, const float *row,
+                                                     const float *importance, uint32_t k);
+/* ork_nf4_fit_table (nf4.h) with the scales that `choose` gives. */
+double ork_code_table_fit(ork_scale_chooser choose, const float *rows, uint32_t n, uint32_t k, const float *importance,
+                          int8_t *table);
+
 #endif

@@ -19,6 +19,7 @@ static const struct ork_tier_info tiers[] = {
     {ORK_TIER_NF4, "nf4", ORK_LAYOUT_BRICK64, 64, true, 4.0, 1024},
     {ORK_TIER_I5, "i5", ORK_LAYOUT_BRICK64_5, 64, true, 5.0, 1280},
     {ORK_TIER_I6, "i6", ORK_LAYOUT_BRICK64_6, 64, true, 6.0, 1536},
+    {ORK_TIER_N8, "n8", ORK_LAYOUT_BRICK64_PAIR, 64, true, 8.0, 1024},
 };
 
 const struct ork_tier_info *ork_tier_find(uint32_t tier)
@@ -61,6 +62,16 @@ static bool brick_sizes(enum ork_tier tier, uint64_t n, uint64_t k, struct ork_t
            ork_checked_multiply(n_padded, sizeof(float), &sizes->scale_bytes);
 }
 
+/* Two runs of bricks, the second on a page of its own. */
+static bool nested_sizes(uint64_t n, uint64_t k, struct ork_tier_sizes *sizes)
+{
+    uint64_t second;
+    sizes->table_bytes = NF4_TABLE_BYTES;
+    return brick_sizes(ORK_TIER_N8, n, k, sizes) &&
+           ork_checked_align(sizes->data_bytes, ORK_ORKPACK_ALIGNMENT, &second) &&
+           ork_checked_add(second, sizes->data_bytes, &sizes->data_bytes);
+}
+
 bool ork_tier_sizes(enum ork_tier tier, uint64_t n, uint64_t k, struct ork_tier_sizes *sizes)
 {
     *sizes = (struct ork_tier_sizes){0};
@@ -75,6 +86,8 @@ bool ork_tier_sizes(enum ork_tier tier, uint64_t n, uint64_t k, struct ork_tier_
     case ORK_TIER_NF4:
         sizes->table_bytes = NF4_TABLE_BYTES;
         return brick_sizes(tier, n, k, sizes);
+    case ORK_TIER_N8:
+        return nested_sizes(n, k, sizes);
     case ORK_TIER_I8:
     case ORK_TIER_I4:
     case ORK_TIER_I5:

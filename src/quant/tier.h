@@ -27,16 +27,17 @@ enum ork_tier {
     ORK_TIER_NF4 = 6,
     ORK_TIER_I5 = 7,
     ORK_TIER_I6 = 8,
-    ORK_TIER_N8 = 9, /* reserved */
+    ORK_TIER_N8 = 9, /* nested: nf4 bricks and behind them what is missing to int8, see quant/nested.h */
     ORK_TIER_COUNT = 10
 };
 
 enum ork_layout {
-    ORK_LAYOUT_ROWS = 0,     /* row-major, row stride = row bytes */
-    ORK_LAYOUT_BRICK32 = 1,  /* 32 channels x 32 k bytes, one K slice */
-    ORK_LAYOUT_BRICK64 = 2,  /* 64 channels x 32 k nibbles, one K slice */
-    ORK_LAYOUT_BRICK64_5 = 3, /* the same with a fifth bit, see quant/upper_bits.h */
-    ORK_LAYOUT_BRICK64_6 = 4  /* with two more bits */
+    ORK_LAYOUT_ROWS = 0,        /* row-major, row stride = row bytes */
+    ORK_LAYOUT_BRICK32 = 1,     /* 32 channels x 32 k bytes, one K slice */
+    ORK_LAYOUT_BRICK64 = 2,     /* 64 channels x 32 k nibbles, one K slice */
+    ORK_LAYOUT_BRICK64_5 = 3,   /* the same with a fifth bit, see quant/upper_bits.h */
+    ORK_LAYOUT_BRICK64_6 = 4,   /* with two more bits */
+    ORK_LAYOUT_BRICK64_PAIR = 5 /* two runs of BRICK64 */
 };
 
 struct ork_tier_info {
@@ -52,6 +53,11 @@ struct ork_tier_info {
 const struct ork_tier_info *ork_tier_find(uint32_t tier);
 const struct ork_tier_info *ork_tier_find_name(const char *name);
 
+static inline bool ork_tier_has_table(uint32_t tier)
+{
+    return tier == ORK_TIER_NF4 || tier == ORK_TIER_N8;
+}
+
 /* Plane sizes of one matrix (one expert): bytes of codes, scales, table. The table plane is shared by all experts. */
 struct ork_tier_sizes {
     uint64_t data_bytes, scale_bytes, table_bytes;
@@ -63,7 +69,7 @@ bool ork_tier_plan_planes(struct ork_orkpack_tensor *tensor);
 
 /* Encoding of one matrix. rows: [n][k] floats; importance: [k] weights E[x^2] or NULL (all ones); out planes of the sizes
  * above, data zeroed by the callee where padded. Scales of 4 to 6-bit tiers minimise the weighted squared error over a
- * search and a least-squares refit, i8 and g8 use the absolute maximum. table: for nf4 the 16 entries to use (input).
+ * search and a least-squares refit, i8 and g8 use the absolute maximum. table: for nf4 and n8 the 16 entries to use (input).
  * squared_error and squared_norm (may be NULL) receive sums over the matrix. */
 void ork_tier_encode(enum ork_tier tier, const float *rows, uint32_t n, uint32_t k, const float *importance,
                      const int8_t *table, uint8_t *data, uint8_t *scales, double *squared_error, double *squared_norm);
@@ -76,10 +82,10 @@ struct ork_matrix {
     enum ork_layout layout;
     uint32_t n, k, experts;
     const uint8_t *data;
-    uint64_t data_expert_stride; /* bytes */
-    const uint8_t *scales;       /* brick tiers: f32 [n padded to the brick]; g8: f16 [n][k/32]; else NULL */
+    uint64_t data_expert_stride;  /* bytes */
+    const uint8_t *scales;        /* brick tiers: f32 [n padded to the brick]; g8: f16 [n][k/32]; else NULL */
     uint64_t scale_expert_stride; /* bytes */
-    const int8_t *table;         /* nf4: 16 entries; else NULL */
+    const int8_t *table;          /* nf4, n8: 16 entries; else NULL */
     const char *name;
 };
 

@@ -1,6 +1,7 @@
 /* Encodes float rows into tiers. Owns the places of codes and scales in planes and the errors against the source; knows
  * no ISA. Scales of 4 to 6-bit tiers come from scale_search.c. */
 #include "base/mathematics.h"
+#include "quant/nested.h"
 #include "quant/scale_search.h"
 #include "quant/upper_bits.h"
 
@@ -235,6 +236,7 @@ void ork_tier_encode(enum ork_tier tier, const float *rows, uint32_t n, uint32_t
                      const int8_t *table, uint8_t *data, uint8_t *scales, double *squared_error, double *squared_norm)
 {
     uint64_t k_padded = ((uint64_t)k + BLOCK_K - 1) / BLOCK_K * BLOCK_K;
+    uint64_t residual;
     double error = 0.0, norm = 0.0;
 
     switch (tier) {
@@ -258,6 +260,11 @@ void ork_tier_encode(enum ork_tier tier, const float *rows, uint32_t n, uint32_t
     case ORK_TIER_I5:
     case ORK_TIER_I6:
         encode_upper(tier, rows, n, k, importance, data, scales, &error, &norm);
+        break;
+    case ORK_TIER_N8:
+        residual = ork_nested_residual_bytes(n, k);
+        memset(data, 0, residual); /* the gap behind the base */
+        ork_nested_encode(rows, n, k, importance, table, data, data + residual, scales, &error, &norm, NULL);
         break;
     default:
         encode_float_rows(tier, rows, (uint64_t)n * k, data, &error, &norm);

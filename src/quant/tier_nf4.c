@@ -1,4 +1,4 @@
-/* The code table of nf4: the default, and the fit to a tensor. Owns levels; scales come from scale_search.c.
+/* The code table of nf4 and n8: the default, and the fit to a tensor. Owns levels; scales come from scale_search.c.
  *
  * The default is NF4's published levels (QLoRA, arXiv 2305.14314, appendix E) times 127, rounded. */
 #include "quant/nf4.h"
@@ -22,8 +22,8 @@ struct pool {
 };
 
 /* Error of the rows under a table; fills the pool with the rows in the units of their chosen scales. */
-static double pool_rows(const float *rows, uint32_t n, uint32_t k, const float *importance, const int8_t *table,
-                        struct pool *pool)
+static double pool_rows(ork_scale_chooser choose, const float *rows, uint32_t n, uint32_t k, const float *importance,
+                        const int8_t *table, struct pool *pool)
 {
     struct ork_code_set set;
     double error = 0.0;
@@ -32,7 +32,7 @@ static double pool_rows(const float *rows, uint32_t n, uint32_t k, const float *
     memset(pool, 0, sizeof(*pool));
     for (uint32_t row = 0; row < n; row++) {
         const float *w = rows + (uint64_t)row * k, *h = importance == NULL ? NULL : importance + (uint64_t)row * k;
-        struct ork_scale_choice choice = ork_scale_choose(&set, w, h, k);
+        struct ork_scale_choice choice = choose(&set, w, h, k);
         float inverse = choice.sign == 0 ? 1.0f / choice.scale : -1.0f / choice.scale;
         double weight = (double)choice.scale * choice.scale;
 
@@ -87,7 +87,8 @@ static bool round_levels(const double level[16], int zero, int8_t *table)
     return true;
 }
 
-double ork_nf4_fit_table(const float *rows, uint32_t n, uint32_t k, const float *importance, int8_t *table)
+double ork_code_table_fit(ork_scale_chooser choose, const float *rows, uint32_t n, uint32_t k, const float *importance,
+                          int8_t *table)
 {
     struct pool pool;
     int8_t current[16];
@@ -96,7 +97,7 @@ double ork_nf4_fit_table(const float *rows, uint32_t n, uint32_t k, const float 
     memcpy(table, ork_nf4_table, sizeof(current));
     memcpy(current, ork_nf4_table, sizeof(current));
     for (int round = 0; round <= ROUNDS; round++) {
-        double error = pool_rows(rows, n, k, importance, current, &pool), level[16];
+        double error = pool_rows(choose, rows, n, k, importance, current, &pool), level[16];
         int zero = (int)((const int8_t *)memchr(current, 0, sizeof(current)) - current);
 
         if (round == 0)
@@ -113,4 +114,9 @@ double ork_nf4_fit_table(const float *rows, uint32_t n, uint32_t k, const float 
             break;
     }
     return first > 0.0 ? best / first : 1.0;
+}
+
+double ork_nf4_fit_table(const float *rows, uint32_t n, uint32_t k, const float *importance, int8_t *table)
+{
+    return ork_code_table_fit(ork_scale_choose, rows, n, k, importance, table);
 }

@@ -17,9 +17,9 @@ from xxh3 import xxh3_64
 
 MAGIC = b"\x89ORK\r\n\x1a\n"
 PAGE = 4096
-TIERS = ["f32", "f16", "bf16", "g8", "i8", "i4", "nf4", "i5", "i6"]
-LAYOUTS = {"f32": 0, "f16": 0, "bf16": 0, "g8": 0, "i8": 1, "i4": 2, "nf4": 2, "i5": 3, "i6": 4}
-BRICK_BYTES = {"i8": 1024, "i4": 1024, "nf4": 1024, "i5": 1280, "i6": 1536}
+TIERS = ["f32", "f16", "bf16", "g8", "i8", "i4", "nf4", "i5", "i6", "n8"]
+LAYOUTS = {"f32": 0, "f16": 0, "bf16": 0, "g8": 0, "i8": 1, "i4": 2, "nf4": 2, "i5": 3, "i6": 4, "n8": 5}
+BRICK_BYTES = {"i8": 1024, "i4": 1024, "nf4": 1024, "i5": 1280, "i6": 1536, "n8": 1024}
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
 
@@ -107,6 +107,7 @@ class Tensor:
             "nf4": (-(-self.n // 64) * kt * 1024, 4 * up(self.n, 64), 16),
             "i5": (-(-self.n // 64) * kt * 1280, 4 * up(self.n, 64), 0),
             "i6": (-(-self.n // 64) * kt * 1536, 4 * up(self.n, 64), 0),
+            "n8": (up(-(-self.n // 64) * kt * 1024, PAGE) + -(-self.n // 64) * kt * 1024, 4 * up(self.n, 64), 16),
         }[self.tier]
 
     def check_planes(self):
@@ -160,16 +161,21 @@ class Tensor:
             upper = codes[part + c % 4 * 16 + i % 32 // 2] >> (c % channels // 4 * bits + 4 * (i % 2)) & (2 ** bits - 1)
             code = upper * 16 + nibble
             return code - 2 ** (4 + bits) if upper >> (bits - 1) else code
-        byte = codes[(c // 64 * kt + i // 32) * 1024 + c % 64 * 16 + i % 32 // 2]
-        return self.table[byte & 15 if i % 2 == 0 else byte >> 4]
+        at = (c // 64 * kt + i // 32) * 1024 + c % 64 * 16 + i % 32 // 2
+        code = self.table[codes[at] >> 4 * (i % 2) & 15]
+        if self.tier == "n8":
+            residual = codes[up(-(-self.n // 64) * kt * 1024, PAGE) + at] >> 4 * (i % 2) & 15
+            code = (code + 2 * (residual - 16 if residual > 7 else residual) + 128) % 256 - 128
+        return code
 
     def brick_rows(self, expert):
         kt, channels = -(-self.k // 32), 32 if self.tier == "i8" else 64
         padded = up(self.n, channels)
         scales = self.scales(expert, padded, "f")
-        codes = self.numbers(0, expert, padded // channels * kt * BRICK_BYTES[self.tier], "b" if self.tier == "i8" else "B")
+        count = self.sizes()[0] if self.tier == "n8" else padded // channels * kt * BRICK_BYTES[self.tier]
+        codes = self.numbers(0, expert, count, "b" if self.tier == "i8" else "B")
         self.table = list(range(8)) + list(range(-8, 0))
-        if self.tier == "nf4":
+        if self.tier in ("nf4", "n8"):
             self.table = self.numbers(2, 0, 16, "b")
             require(sorted(set(self.table)) == list(self.table) and 0 in self.table, f"{self.name}: table")
             require(self.table[0] < 0 < self.table[15], f"{self.name}: table")

@@ -8,7 +8,7 @@
 #include "matmul_case.h"
 
 static const enum ork_tier tiers[] = {ORK_TIER_F32, ORK_TIER_F16, ORK_TIER_BF16, ORK_TIER_G8, ORK_TIER_I8,
-                                      ORK_TIER_I4,  ORK_TIER_NF4, ORK_TIER_I5,   ORK_TIER_I6};
+                                      ORK_TIER_I4,  ORK_TIER_NF4, ORK_TIER_I5,   ORK_TIER_I6, ORK_TIER_N8};
 enum { TIER_COUNT = sizeof tiers / sizeof tiers[0] };
 
 struct call {
@@ -228,7 +228,7 @@ static void check_rows(struct harness *h)
     for (uint32_t table = 0; table < h->table_count; table++)
         for (uint32_t tier = 0; tier < ORK_TIER_COUNT; tier++) {
             const struct ork_matmul_kernel *row = &h->tables[table].matmul[tier];
-            bool reserved = tier > ORK_TIER_I6;
+            bool reserved = tier > ORK_TIER_N8;
             harness_check(h, reserved == (row->run == NULL), "tier %u of table %u", tier, table);
             if (reserved)
                 continue;

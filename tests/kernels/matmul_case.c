@@ -14,8 +14,9 @@ uint32_t matmul_brick_channels(enum ork_tier tier)
 enum ork_layout matmul_case_layout(enum ork_tier tier)
 {
     static const enum ork_layout layouts[ORK_TIER_COUNT] = {
-        [ORK_TIER_I8] = ORK_LAYOUT_BRICK32,   [ORK_TIER_I4] = ORK_LAYOUT_BRICK64,   [ORK_TIER_NF4] = ORK_LAYOUT_BRICK64,
-        [ORK_TIER_I5] = ORK_LAYOUT_BRICK64_5, [ORK_TIER_I6] = ORK_LAYOUT_BRICK64_6,
+        [ORK_TIER_I8] = ORK_LAYOUT_BRICK32,   [ORK_TIER_I4] = ORK_LAYOUT_BRICK64,
+        [ORK_TIER_NF4] = ORK_LAYOUT_BRICK64,  [ORK_TIER_I5] = ORK_LAYOUT_BRICK64_5,
+        [ORK_TIER_I6] = ORK_LAYOUT_BRICK64_6, [ORK_TIER_N8] = ORK_LAYOUT_BRICK64_PAIR,
     };
     return layouts[tier];
 }
@@ -30,6 +31,11 @@ static bool has_upper_bits(enum ork_tier tier)
     return tier == ORK_TIER_I5 || tier == ORK_TIER_I6;
 }
 
+static bool has_table(enum ork_tier tier)
+{
+    return tier == ORK_TIER_NF4 || tier == ORK_TIER_N8;
+}
+
 static bool is_float(enum ork_tier tier)
 {
     return tier == ORK_TIER_F32 || tier == ORK_TIER_F16 || tier == ORK_TIER_BF16;
@@ -38,6 +44,12 @@ static bool is_float(enum ork_tier tier)
 static uint32_t round_up(uint32_t value, uint32_t multiple)
 {
     return (value + multiple - 1) / multiple * multiple;
+}
+
+/* n8: where in an expert's data the residual begins. */
+static uint64_t residual_at(const struct matmul_shape *s)
+{
+    return (uint64_t)round_up(round_up(s->n, 64) / 2 * round_up(s->k, 32), 4096);
 }
 
 static uint64_t data_bytes(const struct matmul_shape *s)
@@ -49,6 +61,8 @@ static uint64_t data_bytes(const struct matmul_shape *s)
         return 2 * (uint64_t)s->n * s->k;
     if (has_upper_bits(s->tier))
         return n * k / 8 * (s->tier == ORK_TIER_I5 ? 5 : 6);
+    if (s->tier == ORK_TIER_N8) /* the second half begins on a page */
+        return residual_at(s) + n * k / 2;
     return is_four_bits(s->tier) ? n * k / 2 : n * k;
 }
 
@@ -103,6 +117,12 @@ static void fill_weights(struct matmul_case *c, uint64_t *seed)
         }
         return;
     }
+    if (s->tier == ORK_TIER_N8) {
+        /* Ends of the table with residuals that leave int8 (mod 256 then), or anything; an expert's halves alike. */
+        for (uint64_t i = 0; i < count; i++)
+            bytes[i] = s->codes == CODES_LARGEST ? 0x77 : s->codes == CODES_OPPOSITE ? 0x88 : (uint8_t)random_u64(seed);
+        return;
+    }
     if (is_four_bits(s->tier)) {
         /* i4: -8 is nibble 8 and 7 is nibble 7; nf4: the ends of the table. */
         uint8_t low = s->tier == ORK_TIER_I4 ? 0x88 : 0x00, high = s->tier == ORK_TIER_I4 ? 0x77 : 0xFF;
@@ -141,7 +161,7 @@ static void fill_scales(struct matmul_case *c, uint64_t *seed)
     } else if (c->scales.size_bytes > 0) {
         random_floats(seed, s->scale_style, c->scales.data, c->scales.size_bytes / 4);
     }
-    if (s->tier == ORK_TIER_NF4) {
+    if (has_table(s->tier)) {
         /* Ascending, ends at -127 and 127 (-128 is an int8 too and must not break anything), one entry 0. */
         const int8_t codes[16] = {-128, -88, -67, -50, -36, -23, -11, 0, 10, 20, 31, 43, 56, 72, 92, 127};
         memcpy(c->table.data, codes, sizeof codes);
@@ -203,7 +223,7 @@ void matmul_case_make(struct matmul_case *c, const struct matmul_shape *shape, u
     const struct matmul_shape *s = &c->shape;
     c->data = make_buffer(s, data_bytes(s) * s->experts);
     c->scales = make_buffer(s, scale_bytes(s) * s->experts);
-    c->table = make_buffer(s, s->tier == ORK_TIER_NF4 ? 16 : 0);
+    c->table = make_buffer(s, has_table(s->tier) ? 16 : 0);
     fill_weights(c, seed);
     fill_scales(c, seed);
     make_activation(c, seed);
@@ -217,7 +237,7 @@ void matmul_case_make(struct matmul_case *c, const struct matmul_shape *shape, u
         .data_expert_stride = data_bytes(s),
         .scales = is_float(s->tier) ? NULL : c->scales.data,
         .scale_expert_stride = scale_bytes(s),
-        .table = s->tier == ORK_TIER_NF4 ? c->table.data : NULL,
+        .table = has_table(s->tier) ? c->table.data : NULL,
         .name = "case",
     };
     if (s->shuffled) {
@@ -297,6 +317,12 @@ double matmul_case_weight(const struct matmul_case *c, uint32_t n, uint32_t k)
     default:
         memcpy(&scale, scales + n * 4, 4);
         nibble = data[((n / 64) * kt + k / 32) * 1024 + n % 64 * 16 + k % 32 / 2] >> (k % 2 * 4) & 15;
+        if (s->tier == ORK_TIER_N8) {
+            const uint8_t *residual = data + residual_at(s) + ((n / 64) * kt + k / 32) * 1024;
+            int more = residual[n % 64 * 16 + k % 32 / 2] >> (k % 2 * 4) & 15;
+            int code = ((const int8_t *)c->table.data)[nibble] + 2 * (more < 8 ? more : more - 16);
+            return (double)scale * (code > 127 ? code - 256 : code < -128 ? code + 256 : code);
+        }
         if (s->tier == ORK_TIER_NF4)
             return (double)scale * ((const int8_t *)c->table.data)[nibble];
         return (double)scale * (nibble < 8 ? nibble : nibble - 16);

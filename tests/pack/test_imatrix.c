@@ -210,7 +210,7 @@ static ork_pack_report pack_experts(const struct source_place *place, const char
 static void test_errors_move_away_from_what_counts(void **state)
 {
     const struct source_place *place = *state;
-    static const char *const tiers[] = {"i4", "nf4", "i5", "i6"};
+    static const char *const tiers[] = {"i4", "nf4", "i5", "i6", "n8"};
     double plain_cared, plain_other, cared, other;
     size_t legacy_size, size = 0;
     for (int t = 0; t < 4; t++) {

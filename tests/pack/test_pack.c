@@ -109,6 +109,7 @@ static void test_default_tiers_by_role(void **state)
     check_default(*state, "i4", "i8", "i4", "i4");
     check_default(*state, "i5", "i8", "i5", "i5");
     check_default(*state, "i6", "i8", "i6", "i6");
+    check_default(*state, "n8", "i8", "n8", "n8");
     check_default(*state, "i8", "i8", "i8", "i8");
     check_default(*state, "g8", "g8", "g8", "g8");
     check_default(*state, "f16", "f16", "f16", "f16");
@@ -142,7 +143,7 @@ static void test_bad_rules(void **state)
         {"attn_q=", "unknown tier \"\""},
         {"attn_q=nf5", "did you mean nf4?"},
         {"attn_q=auto", "unknown tier \"auto\""},
-        {"attn_q=n8", "unknown tier \"n8\""},
+        {"attn_q=n9", "unknown tier \"n9\""},
         {"attn_(q=i8", "bad regex at character"},
         {"attn_norm=i4", "blk.0.attn_norm.weight has one dimension and cannot be i4"},
         {"^(([a-z0-9._])+.)+[!?]$=i8", "gives up on tensor"},
@@ -162,7 +163,7 @@ static void test_tier_names(void **state)
     size_t count = 0;
     for (const char *const *name = ork_tier_names(); *name != NULL; name++, count++)
         assert_non_null(ork_tier_find_name(*name));
-    assert_int_equal(count, 9);
+    assert_int_equal(count, 10);
 }
 
 /* ---- content ---- */
@@ -213,7 +214,7 @@ static void test_weights_and_report(void **state)
         const char *tier;
         double largest;
     } cases[] = {{"f32", 0.0}, {"f16", 1e-3}, {"bf16", 4e-3}, {"g8", 5e-3}, {"i8", 5e-3},
-                 {"i4", 0.08}, {"nf4", 0.08}, {"i5", 0.04},   {"i6", 0.02}};
+                 {"i4", 0.08}, {"nf4", 0.08}, {"i5", 0.04},   {"i6", 0.02}, {"n8", 0.02}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ork_pack_report report;
         ork_orkpack *pack;

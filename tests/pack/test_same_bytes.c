@@ -21,16 +21,28 @@ static const struct {
     const char *model, *tier;
     uint64_t expected;
 } cases[] = {
-    {"lfm2moe", "f32", UINT64_C(0xfc5d9c016c5098ef)},  {"lfm2moe", "f16", UINT64_C(0x43edfffd7bde3ebc)},
-    {"lfm2moe", "bf16", UINT64_C(0xed4bd5e0bfb5e887)}, {"lfm2moe", "g8", UINT64_C(0x69c16700de965e01)},
-    {"lfm2moe", "i8", UINT64_C(0x01dab57a859bb730)},   {"lfm2moe", "i4", UINT64_C(0x99612b8595377555)},
-    {"lfm2moe", "nf4", UINT64_C(0x9f97b304a8cd8e4f)},  {"lfm2moe", "auto", UINT64_C(0x11a263210ac7ea17)},
-    {"lfm2moe", "i5", UINT64_C(0x469957fb0a7e104f)},   {"lfm2moe", "i6", UINT64_C(0xc19369d4ba0d8565)},
-    {"qwen3", "f32", UINT64_C(0x2b0291c2203278f4)},    {"qwen3", "f16", UINT64_C(0x09d796d426dee68b)},
-    {"qwen3", "bf16", UINT64_C(0x7cfb59874ada31b7)},   {"qwen3", "g8", UINT64_C(0xd3cb2e083c030a9c)},
-    {"qwen3", "i8", UINT64_C(0x9990243453723b88)},     {"qwen3", "i4", UINT64_C(0x007f28919412115f)},
-    {"qwen3", "nf4", UINT64_C(0x60c741365bbb0ab5)},    {"qwen3", "auto", UINT64_C(0x9990243453723b88)},
-    {"qwen3", "i5", UINT64_C(0xccf4bd87e2625428)},     {"qwen3", "i6", UINT64_C(0x315e230b15ea0a35)},
+    {"lfm2moe", "f32", UINT64_C(0xfc5d9c016c5098ef)},
+    {"lfm2moe", "f16", UINT64_C(0x43edfffd7bde3ebc)},
+    {"lfm2moe", "bf16", UINT64_C(0xed4bd5e0bfb5e887)},
+    {"lfm2moe", "g8", UINT64_C(0x69c16700de965e01)},
+    {"lfm2moe", "i8", UINT64_C(0x01dab57a859bb730)},
+    {"lfm2moe", "i4", UINT64_C(0x99612b8595377555)},
+    {"lfm2moe", "nf4", UINT64_C(0x9f97b304a8cd8e4f)},
+    {"lfm2moe", "auto", UINT64_C(0x11a263210ac7ea17)},
+    {"lfm2moe", "i5", UINT64_C(0x469957fb0a7e104f)},
+    {"lfm2moe", "i6", UINT64_C(0xc19369d4ba0d8565)},
+    {"lfm2moe", "n8", UINT64_C(0xbdc98a8bcad34dae)},
+    {"qwen3", "n8", UINT64_C(0xc497ce326652f570)},
+    {"qwen3", "f32", UINT64_C(0x2b0291c2203278f4)},
+    {"qwen3", "f16", UINT64_C(0x09d796d426dee68b)},
+    {"qwen3", "bf16", UINT64_C(0x7cfb59874ada31b7)},
+    {"qwen3", "g8", UINT64_C(0xd3cb2e083c030a9c)},
+    {"qwen3", "i8", UINT64_C(0x9990243453723b88)},
+    {"qwen3", "i4", UINT64_C(0x007f28919412115f)},
+    {"qwen3", "nf4", UINT64_C(0x60c741365bbb0ab5)},
+    {"qwen3", "auto", UINT64_C(0x9990243453723b88)},
+    {"qwen3", "i5", UINT64_C(0xccf4bd87e2625428)},
+    {"qwen3", "i6", UINT64_C(0x315e230b15ea0a35)},
 };
 
 /* XXH3 of the checksums of all planes in index order. */

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-TIERS = ["f32", "f16", "bf16", "g8", "i8", "i4", "nf4", "i5", "i6", "auto"]
+TIERS = ["f32", "f16", "bf16", "g8", "i8", "i4", "nf4", "i5", "i6", "n8", "auto"]
 
 
 def main():

@@ -199,6 +199,10 @@ static void test_numbers_that_no_encoder_writes(void **state)
     check_change(place, "i6", "blk.0.attn_q.weight", 0, 2 * 1536 + 64 + 4, &anything, 1, "padding does not mean 0", 0);
     check_change(place, "i6", "blk.0.attn_q.weight", 0, 2 * 1536 + 4, &anything, 1, "padding does not mean 0", 0);
     check_change(place, "i6", "blk.0.attn_q.weight", 1, 127 * 4, &one, 4, "scale of a padding channel", 0);
+    /* n8: base and residual of the first channel in the last tile; two groups of three tiles are 6144 bytes a run */
+    check_change(place, "n8", "blk.0.attn_q.weight", 0, 2 * 1024 + 4, &anything, 1, "padding does not mean 0", 0);
+    check_change(place, "n8", "blk.0.attn_q.weight", 0, 8192 + 2 * 1024 + 4, &anything, 1, "padding does not mean 0",
+                 0);
     check_change(place, "nf4", "blk.0.attn_q.weight", 1, 127 * 4, &one, 4, "scale of a padding channel", 0);
     check_change(place, "nf4", "blk.0.ffn_up_exps.weight", 1, (2 * 128 + 99) * 4, &not_a_number, 4, "NaN or infinite",
                  1);
@@ -238,7 +242,7 @@ static void test_index_and_planes_that_disagree(void **state)
         ork_status status;
         const char *message;
     } cases[] = {
-        {ENTRY_TIER, 9, ORK_UNSUPPORTED, "tier 9"},
+        {ENTRY_TIER, 10, ORK_UNSUPPORTED, "tier 10"},
         {ENTRY_TIER, 99, ORK_UNSUPPORTED, "tier 99"},
         {ENTRY_TIER, ORK_TIER_I5, ORK_BAD_FILE, "layout 1 does not belong to tier i5"},
         {ENTRY_TIER, ORK_TIER_I4, ORK_BAD_FILE, "layout 1 does not belong to tier i4"},

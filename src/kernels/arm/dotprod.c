@@ -16,5 +16,7 @@ void ork_kernels_install_dotprod(struct ork_kernels *kernels)
                    "matmul_i5_dotprod");
     ORK_MATMUL_ROW(kernels, ORK_TIER_I6, ORK_LAYOUT_BRICK64_6, ORK_ACTIVATION_I8_SPLIT, isa, ork_matmul_i6_dotprod,
                    "matmul_i6_dotprod");
+    ORK_MATMUL_ROW(kernels, ORK_TIER_N8, ORK_LAYOUT_BRICK64_PAIR, ORK_ACTIVATION_I8_SPLIT, isa, ork_matmul_n8_dotprod,
+                   "matmul_n8_dotprod");
     kernels->isa = isa;
 }

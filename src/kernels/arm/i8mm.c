@@ -14,5 +14,7 @@ void ork_kernels_install_i8mm(struct ork_kernels *kernels)
                    "matmul_i5_i8mm");
     ORK_MATMUL_ROW(kernels, ORK_TIER_I6, ORK_LAYOUT_BRICK64_6, ORK_ACTIVATION_I8_SPLIT, isa, ork_matmul_i6_i8mm,
                    "matmul_i6_i8mm");
+    ORK_MATMUL_ROW(kernels, ORK_TIER_N8, ORK_LAYOUT_BRICK64_PAIR, ORK_ACTIVATION_I8_SPLIT, isa, ork_matmul_n8_i8mm,
+                   "matmul_n8_i8mm");
     kernels->isa = isa;
 }

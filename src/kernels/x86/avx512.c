@@ -26,6 +26,8 @@ void ork_kernels_install_avx512(struct ork_kernels *kernels)
                    "matmul_i5_avx512");
     ORK_MATMUL_ROW(kernels, ORK_TIER_I6, ORK_LAYOUT_BRICK64_6, ORK_ACTIVATION_I8_SPLIT, isa, ork_matmul_i6_avx512,
                    "matmul_i6_avx512");
+    ORK_MATMUL_ROW(kernels, ORK_TIER_N8, ORK_LAYOUT_BRICK64_PAIR, ORK_ACTIVATION_I8_SPLIT, isa, ork_matmul_n8_avx512,
+                   "matmul_n8_avx512");
     kernels->vector = (struct ork_vector_kernels)ORK_VECTOR_TABLE(isa, "avx512");
     kernels->surface = (struct ork_surface_kernels)ORK_SURFACE_TABLE(avx512);
     kernels->isa = isa;

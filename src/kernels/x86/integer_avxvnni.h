@@ -25,6 +25,7 @@ void ORK_AVXVNNI(ork_matmul_i4)(const struct ork_matmul_args *args);
 void ORK_AVXVNNI(ork_matmul_nf4)(const struct ork_matmul_args *args);
 void ORK_AVXVNNI(ork_matmul_i5)(const struct ork_matmul_args *args);
 void ORK_AVXVNNI(ork_matmul_i6)(const struct ork_matmul_args *args);
+void ORK_AVXVNNI(ork_matmul_n8)(const struct ork_matmul_args *args);
 
 /* sums + unsigned weights times signed activations, four products a dword, exact. */
 static inline __m256i ork_dot_avxvnni(__m256i sums, __m256i weights, __m256i activations)
