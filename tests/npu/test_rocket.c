@@ -135,7 +135,8 @@ static void test_allocation(void **state)
                {0, 0x7ffff001, ORK_NO_MEMORY},
                {0, UINT64_MAX, ORK_NO_MEMORY}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(device->ops->allocate(device, bad[i].domain, bad[i].size_bytes, &extra, &error), bad[i].status);
+        assert_int_equal(device->ops->allocate(device, bad[i].domain, bad[i].size_bytes, &extra, &error),
+                         bad[i].status);
     assert_int_equal(device->ops->import(device, 0, &error, 4096, &extra, &error), ORK_UNSUPPORTED);
     assert_int_equal(device->ops->sync(device, &buffers[0][0], 8192, 1, ORK_NPU_TO_DEVICE, &error), ORK_BAD_ARGUMENT);
     device->ops->close(device); /* takes the rest with it */
@@ -208,15 +209,17 @@ static uint32_t run(struct product *p)
 static void test_products(void **state)
 {
     (void)state;
-    static const uint32_t shapes[][4] = {{1, 32, 32, 1},   {1, 96, 64, 2},  {2, 32, 32, 3},   {3, 64, 32, 1},  {4, 512, 96, 4},
-                                         {7, 160, 32, 16}, {16, 64, 64, 5}, {33, 1024, 32, 2}, {64, 256, 160, 1}};
+    static const uint32_t shapes[][4] = {{1, 32, 32, 1},  {1, 96, 64, 2},    {2, 32, 32, 3},
+                                         {3, 64, 32, 1},  {4, 512, 96, 4},   {7, 160, 32, 16},
+                                         {16, 64, 64, 5}, {33, 1024, 32, 2}, {64, 256, 160, 1}};
     play("rocket", NULL);
     struct ork_npu_device *device = open_device();
     uint32_t tasks = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (uint32_t core = 0; core < 3; core++) {
             struct product p;
-            product_make(&p, device, shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3], 1, core, core, 7 + (uint32_t)i);
+            product_make(&p, device, shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3], 1, core, core,
+                         7 + (uint32_t)i);
             assert_int_equal(run(&p), 0);
             product_fill(&p, 1000 + core); /* the same job with other inputs */
             product_sync_inputs(&p);
@@ -268,9 +271,16 @@ static void test_job_refusals(void **state)
     const struct ork_npu_buffer *inputs[] = {&p.programs, &p.a, &p.b, &p.a, &p.a}, *outputs[] = {&p.c, &p.c};
     const struct ork_npu_buffer *foreign[] = {&p.programs, &q.a}, *both[] = {&p.programs, &p.c};
     struct ork_npu_task task = {p.programs.iova, 107}, null = {0, 107}, odd = {p.programs.iova + 8, 107},
-                        outside = {p.programs.iova + (uint32_t)p.programs.size_bytes - 64, 107}, empty = {p.programs.iova, 0};
-    const struct ork_npu_job_params good = {.core = 1, .domain = 1, .tasks = &task, .task_count = 1, .inputs = inputs,
-                                            .input_count = 5, .outputs = outputs, .output_count = 2};
+                        outside = {p.programs.iova + (uint32_t)p.programs.size_bytes - 64, 107},
+                        empty = {p.programs.iova, 0};
+    const struct ork_npu_job_params good = {.core = 1,
+                                            .domain = 1,
+                                            .tasks = &task,
+                                            .task_count = 1,
+                                            .inputs = inputs,
+                                            .input_count = 5,
+                                            .outputs = outputs,
+                                            .output_count = 2};
     struct ork_npu_job_params bad[] = {good, good, good, good, good, good, good, good, good, good};
     bad[0].core = 0;
     bad[1].core = bad[1].domain = 3;
@@ -316,10 +326,18 @@ static void test_faults(void **state)
         bool slow;       /* ended by the watchdog */
         bool right_next; /* the run after it */
     } cases[] = {
-        {"late:at=0,us=20000", true, false, true}, {"never:at=0", false, true, true},      {"stop:at=0,after=2", false, true, true},
-        {"constant:at=0", false, false, true},     {"untouched:at=0", false, false, true}, {"tail:at=0,atoms=1", false, false, true},
-        {"flip:at=0,words=2", false, false, true}, {"lost:at=0", true, true, true},        {"refuse:at=0", false, false, true},
-        {"switch:at=0", false, false, true},       {"wedge:at=0", false, true, true},      {"dead:at=0", false, true, false},
+        {"late:at=0,us=20000", true, false, true},
+        {"never:at=0", false, true, true},
+        {"stop:at=0,after=2", false, true, true},
+        {"constant:at=0", false, false, true},
+        {"untouched:at=0", false, false, true},
+        {"tail:at=0,atoms=1", false, false, true},
+        {"flip:at=0,words=2", false, false, true},
+        {"lost:at=0", true, true, true},
+        {"refuse:at=0", false, false, true},
+        {"switch:at=0", false, false, true},
+        {"wedge:at=0", false, true, true},
+        {"dead:at=0", false, true, false},
         {"never:at=0;reset-fails:at=0", false, true, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -504,9 +522,10 @@ static void test_transcript(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_refusals),  CASE(test_capabilities), CASE(test_allocation),       CASE(test_memory_runs_out),
-        CASE(test_products),  CASE(test_three_cores),  CASE(test_job_refusals),     CASE(test_faults),
-        CASE(test_early),     CASE(test_abandoned_jobs), CASE(test_reset_and_cancel), CASE(test_forgotten_maintenance), CASE(test_transcript),
+        CASE(test_refusals),   CASE(test_capabilities),   CASE(test_allocation),       CASE(test_memory_runs_out),
+        CASE(test_products),   CASE(test_three_cores),    CASE(test_job_refusals),     CASE(test_faults),
+        CASE(test_early),      CASE(test_abandoned_jobs), CASE(test_reset_and_cancel), CASE(test_forgotten_maintenance),
+        CASE(test_transcript),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

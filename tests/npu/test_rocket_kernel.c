@@ -52,12 +52,17 @@ static int fini(int file, uint32_t handle)
     return ioctl(file, 0x40086443, &arguments) == 0 ? 0 : errno;
 }
 
-static int submit(int file, uint32_t program, uint32_t words, const uint32_t *in, uint32_t in_count, const uint32_t *out,
-                  uint32_t out_count)
+static int submit(int file, uint32_t program, uint32_t words, const uint32_t *in, uint32_t in_count,
+                  const uint32_t *out, uint32_t out_count)
 {
     struct rocket_abi_task task = {program, words};
-    struct rocket_abi_job job = {.tasks = (uintptr_t)&task, .inputs = (uintptr_t)in, .outputs = (uintptr_t)out, .task_count = 1,
-                                 .task_size_bytes = 8, .input_count = in_count, .output_count = out_count};
+    struct rocket_abi_job job = {.tasks = (uintptr_t)&task,
+                                 .inputs = (uintptr_t)in,
+                                 .outputs = (uintptr_t)out,
+                                 .task_count = 1,
+                                 .task_size_bytes = 8,
+                                 .input_count = in_count,
+                                 .output_count = out_count};
     struct rocket_submit arguments = {.jobs = (uintptr_t)&job, .job_count = 1, .job_size_bytes = 40};
     return ioctl(file, 0x40186441, &arguments) == 0 ? 0 : errno;
 }
@@ -108,8 +113,8 @@ static void bench_close(const struct bench *bench)
 static void bench_submit(const struct bench *bench)
 {
     const uint32_t in[] = {bench->program.handle, bench->a.handle, bench->b.handle};
-    assert_int_equal(submit(bench->file, (uint32_t)bench->program.dma_address, ork_npu_program_words(ORK_NPU_W8A8), in, 3,
-                            &bench->c.handle, 1),
+    assert_int_equal(submit(bench->file, (uint32_t)bench->program.dma_address, ork_npu_program_words(ORK_NPU_W8A8), in,
+                            3, &bench->c.handle, 1),
                      0);
 }
 
@@ -216,8 +221,8 @@ static void test_hidden_errors(void **state)
     uint32_t program = (uint32_t)bench.program.dma_address, words = ork_npu_program_words(ORK_NPU_W8A8);
     const uint32_t in[] = {bench.program.handle, bench.a.handle, bench.a.handle}, unknown = 4000;
     /* All of these are dropped, and all answer 0; nothing is pending afterwards. */
-    assert_int_equal(submit(bench.file, program, words, in, 2, in, 1), 0);                 /* in both lists */
-    assert_int_equal(submit(bench.file, program, words, in, 3, &bench.c.handle, 1), 0);    /* twice in one */
+    assert_int_equal(submit(bench.file, program, words, in, 2, in, 1), 0);              /* in both lists */
+    assert_int_equal(submit(bench.file, program, words, in, 3, &bench.c.handle, 1), 0); /* twice in one */
     assert_int_equal(submit(bench.file, program, words, &unknown, 1, &bench.c.handle, 1), 0);
     assert_int_equal(submit(bench.file, program, 0, in, 2, &bench.c.handle, 1), 0); /* an empty task */
     assert_int_equal(ork_shim_count("dropped"), 4);
@@ -325,11 +330,15 @@ static int leave(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_identity, leave),       cmocka_unit_test_teardown(test_address_spaces, leave),
-        cmocka_unit_test_teardown(test_job, leave),            cmocka_unit_test_teardown(test_caches, leave),
-        cmocka_unit_test_teardown(test_hidden_errors, leave),  cmocka_unit_test_teardown(test_deadlines_and_watchdog, leave),
+        cmocka_unit_test_teardown(test_identity, leave),
+        cmocka_unit_test_teardown(test_address_spaces, leave),
+        cmocka_unit_test_teardown(test_job, leave),
+        cmocka_unit_test_teardown(test_caches, leave),
+        cmocka_unit_test_teardown(test_hidden_errors, leave),
+        cmocka_unit_test_teardown(test_deadlines_and_watchdog, leave),
         cmocka_unit_test_teardown(test_mapping_outlives_close, leave),
-        cmocka_unit_test_teardown(test_queues, leave),         cmocka_unit_test_teardown(test_a_task_that_takes_too_long, leave),
+        cmocka_unit_test_teardown(test_queues, leave),
+        cmocka_unit_test_teardown(test_a_task_that_takes_too_long, leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

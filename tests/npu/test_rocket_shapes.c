@@ -89,7 +89,9 @@ static void make_part(struct matmul *matmul, uint32_t core)
     uint32_t begin = plan->core_begin[core], count = plan->core_begin[core + 1] - begin;
     uint64_t slot_bytes = 8 * ORK_NPU_PROGRAM_SLOT_WORDS;
     ork_error error = {0};
-    check(ops->allocate(matmul->device, core, count * slot_bytes + 8 * ORK_NPU_PROGRAM_SLACK_WORDS, &part->programs, &error), &error);
+    check(ops->allocate(matmul->device, core, count * slot_bytes + 8 * ORK_NPU_PROGRAM_SLACK_WORDS, &part->programs,
+                        &error),
+          &error);
     check(ops->allocate(matmul->device, core, plan->a_bytes, &part->a, &error), &error);
     check(ops->allocate(matmul->device, core, plan->b_bytes, &part->b, &error), &error);
     check(ops->allocate(matmul->device, core, plan->c_bytes, &part->c, &error), &error);
@@ -100,21 +102,29 @@ static void make_part(struct matmul *matmul, uint32_t core)
     for (uint32_t i = 0; i < count; i++) {
         const struct ork_npu_tile *tile = &plan->tiles[begin + i];
         uint64_t *words = (uint64_t *)(part->programs.host + i * slot_bytes);
-        struct ork_npu_addresses addresses = {part->a.iova + (uint32_t)tile->a_offset, part->b.iova + (uint32_t)tile->b_offset,
+        struct ork_npu_addresses addresses = {part->a.iova + (uint32_t)tile->a_offset,
+                                              part->b.iova + (uint32_t)tile->b_offset,
                                               part->c.iova + (uint32_t)tile->c_offset};
         lay_a(matmul, tile, part->a.host + tile->a_offset);
         check(ork_npu_program_write(&tile->shape, &addresses, words, &error), &error);
-        tasks[i] = (struct ork_npu_task){part->programs.iova + (uint32_t)(i * slot_bytes), ork_npu_program_words(plan->type)};
-        ork_npu_program_set_next(plan->type, i + 1 == count, i + 1 == count ? 0 : tasks[i].program_iova + (uint32_t)slot_bytes,
-                                 plan->type, words);
+        tasks[i] =
+            (struct ork_npu_task){part->programs.iova + (uint32_t)(i * slot_bytes), ork_npu_program_words(plan->type)};
+        ork_npu_program_set_next(plan->type, i + 1 == count,
+                                 i + 1 == count ? 0 : tasks[i].program_iova + (uint32_t)slot_bytes, plan->type, words);
     }
     const struct ork_npu_buffer *inputs[] = {&part->programs, &part->a, &part->b}, *outputs[] = {&part->c};
     for (int i = 0; i < 3; i++)
         check(ops->sync(matmul->device, inputs[i], 0, inputs[i]->size_bytes, ORK_NPU_TO_DEVICE, &error), &error);
     check(ops->sync(matmul->device, &part->c, 0, part->c.size_bytes, ORK_NPU_TO_DEVICE, &error), &error);
     check(ops->job_create(matmul->device,
-                          &(struct ork_npu_job_params){.core = core, .domain = core, .tasks = tasks, .task_count = count,
-                                                       .inputs = inputs, .input_count = 3, .outputs = outputs, .output_count = 1},
+                          &(struct ork_npu_job_params){.core = core,
+                                                       .domain = core,
+                                                       .tasks = tasks,
+                                                       .task_count = count,
+                                                       .inputs = inputs,
+                                                       .input_count = 3,
+                                                       .outputs = outputs,
+                                                       .output_count = 1},
                           &part->job, &error),
           &error);
     free(tasks);
@@ -181,8 +191,8 @@ static void run(struct matmul *matmul, const struct ork_npu_tiling *tiling)
             for (uint32_t k = 0; k < plan->k; k++)
                 sum += a[k] * b[k];
             if (sum != sums[(size_t)m * plan->n + n])
-                fail_msg("type %d, %u x %u x %u, row %u, channel %u: %d instead of %d", plan->type, tiling->m, tiling->k, tiling->n,
-                         m, n, sums[(size_t)m * plan->n + n], sum);
+                fail_msg("type %d, %u x %u x %u, row %u, channel %u: %d instead of %d", plan->type, tiling->m,
+                         tiling->k, tiling->n, m, n, sums[(size_t)m * plan->n + n], sum);
         }
     free(sums);
     free(matmul->a);
@@ -199,8 +209,13 @@ static void random_shapes(enum ork_npu_type type)
     assert_int_equal(ork_shim_configure("rocket,watchdog_ms=60000", NULL, NULL), 0);
     check(ork_npu_rocket_open(NULL, &matmul.device, &error), &error);
     for (long i = 0; i < count; i++) {
-        struct ork_npu_tiling tiling = {.type = type, .m = 1 + below(i % 3 ? 12 : 70), .k = 1 + below(i % 5 ? 700 : 4000),
-                                        .n = 1 + below(i % 4 ? 200 : 600), .cores = 1 + below(3), .a_max = 8, .w_max = 8};
+        struct ork_npu_tiling tiling = {.type = type,
+                                        .m = 1 + below(i % 3 ? 12 : 70),
+                                        .k = 1 + below(i % 5 ? 700 : 4000),
+                                        .n = 1 + below(i % 4 ? 200 : 600),
+                                        .cores = 1 + below(3),
+                                        .a_max = 8,
+                                        .w_max = 8};
         if (below(3) == 0)
             tiling.rows_cap = 1 + below(8);
         if (type == ORK_NPU_W8A8 && below(3) == 0)

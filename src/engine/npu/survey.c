@@ -110,7 +110,8 @@ static void processors(struct survey *survey)
     char text[256];
     if (!count) {
         if (ork_system_line(survey->root, "sys/devices/system/cpu/online", text, sizeof text))
-            survey_add(survey, ORK_FINDING_GOOD, "processor", "", "CPUs %s, all of one kind, at fixed or hidden clocks", text);
+            survey_add(survey, ORK_FINDING_GOOD, "processor", "", "CPUs %s, all of one kind, at fixed or hidden clocks",
+                       text);
         return;
     }
     const struct policy *saving = NULL;
@@ -126,9 +127,10 @@ static void processors(struct survey *survey)
     else
         survey_add(survey, ORK_FINDING_GOOD, "processor", "", "%u cores up to %.2f GHz", fast, (double)best_khz / 1e6);
     if (saving)
-        survey_add(survey, ORK_FINDING_NOTE, "governor",
-                   "for steady speed: echo performance | sudo tee /sys/devices/system/cpu/cpufreq/policy*/scaling_governor",
-                   "the performance cores (%s) are governed by '%s'", saving->name, saving->governor);
+        survey_add(
+            survey, ORK_FINDING_NOTE, "governor",
+            "for steady speed: echo performance | sudo tee /sys/devices/system/cpu/cpufreq/policy*/scaling_governor",
+            "the performance cores (%s) are governed by '%s'", saving->name, saving->governor);
     else
         survey_add(survey, ORK_FINDING_GOOD, "governor", "", "the performance cores run at full clock (performance)");
 }
@@ -150,7 +152,8 @@ static void memory(struct survey *survey)
         return;
     if (survey->is_rk3588 && gib > 4)
         survey_add(survey, ORK_FINDING_NOTE, "memory",
-                   "nothing to do unless the NPU's self-test fails (ork npu): then update the kernel, or boot once with mem=3800M "
+                   "nothing to do unless the NPU's self-test fails (ork npu): then update the kernel, or boot once "
+                   "with mem=3800M "
                    "to confirm the cause",
                    "%.1f GiB; kernels that put the NPU's page tables above 4 GiB make it read wrong memory", gib);
     else
@@ -204,7 +207,8 @@ static void clocks(struct survey *survey)
     one_clock(survey, "dmc", "memory clock", "memory");
     one_clock(survey, "npu", "npu clock", "the NPU");
     if (survey->driver == ORK_NPU_ROCKET && !find_devfreq(survey, "npu", name, sizeof name))
-        survey_add(survey, ORK_FINDING_NOTE, "npu clock", "a kernel or device tree that raises it makes the NPU three times as fast",
+        survey_add(survey, ORK_FINDING_NOTE, "npu clock",
+                   "a kernel or device tree that raises it makes the NPU three times as fast",
                    "stock mainline kernels leave the NPU at 200 MHz, and nothing here says otherwise");
 }
 
@@ -220,7 +224,8 @@ static void descriptors(struct survey *survey)
     unsigned long long soft = strtoull(line + strlen("Max open files"), &end, 10);
     unsigned long long hard = strtoull(end, NULL, 10);
     if (soft && soft < FEW_DESCRIPTORS)
-        survey_add(survey, ORK_FINDING_NOTE, "open files", "ulimit -n 4096", "at most %llu (hard limit %llu)", soft, hard);
+        survey_add(survey, ORK_FINDING_NOTE, "open files", "ulimit -n 4096", "at most %llu (hard limit %llu)", soft,
+                   hard);
     else if (soft)
         survey_add(survey, ORK_FINDING_GOOD, "open files", "", "at most %llu (hard limit %llu)", soft, hard);
 }

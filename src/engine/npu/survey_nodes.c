@@ -17,8 +17,8 @@
 enum { NODES_MAX = 32, ENTRIES_MAX = 4096, GROUPS_BYTES_MAX = 65536 };
 
 struct node {
-    char path[64];   /* "/dev/dri/card1" */
-    char driver[64]; /* as sysfs names it */
+    char path[64];     /* "/dev/dri/card1" */
+    char driver[64];   /* as sysfs names it */
     ork_npu_kind kind; /* 0: not one of ours */
     bool exists, accessible;
     struct stat status;
@@ -137,7 +137,8 @@ static void permission_advice(const struct survey *survey, const struct node *no
     char group[64];
     if ((node->status.st_mode & 060) != 060 || node->status.st_gid == 0) {
         snprintf(advice, capacity,
-                 "install the udev rule 60-ork-npu.rules (docs/npu.md), which gives the node to the group render, and join it: "
+                 "install the udev rule 60-ork-npu.rules (docs/npu.md), which gives the node to the group render, and "
+                 "join it: "
                  "sudo usermod -aG render $USER, then log in again");
         return;
     }
@@ -200,8 +201,8 @@ static void vendor_version(struct survey *survey)
     }
     unsigned version = major * 10000 + minor * 100 + patch;
     if (version < 902)
-        survey_add(survey, ORK_FINDING_BAD, "driver", update, "rknpu %u.%u.%u is too old: int8 products fail now and then",
-                   major, minor, patch);
+        survey_add(survey, ORK_FINDING_BAD, "driver", update,
+                   "rknpu %u.%u.%u is too old: int8 products fail now and then", major, minor, patch);
     else if (version < 908)
         survey_add(survey, ORK_FINDING_NOTE, "driver", update,
                    "rknpu %u.%u.%u has one address space: 3.75 GiB of weights at most%s", major, minor, patch,
@@ -214,10 +215,12 @@ static void vendor_version(struct survey *survey)
 static void translation(struct survey *survey)
 {
     char text[64], path[PATH_MAX], relative[128];
-    static const char topic[] = "iommu", off[] = "enable it in the device tree (iommu@fdab9000, status \"okay\"), or take another kernel";
+    static const char topic[] = "iommu",
+                      off[] = "enable it in the device tree (iommu@fdab9000, status \"okay\"), or take another kernel";
     if (ork_system_line(survey->root, "proc/device-tree/iommu@fdab9000/status", text, sizeof text) &&
         strcmp(text, "disabled") == 0) {
-        survey_add(survey, ORK_FINDING_BAD, topic, off, "the NPU's IOMMU is off in the device tree: it can have only some 12 MB");
+        survey_add(survey, ORK_FINDING_BAD, topic, off,
+                   "the NPU's IOMMU is off in the device tree: it can have only some 12 MB");
         survey->usable = false;
         return;
     }
@@ -248,7 +251,8 @@ static bool has_module_file(const struct survey *survey)
     static const char *const endings[] = {"", ".xz", ".zst", ".gz"};
     char path[256];
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        snprintf(path, sizeof path, "lib/modules/%s/kernel/drivers/accel/rocket/rocket.ko%s", survey->kernel, endings[i]);
+        snprintf(path, sizeof path, "lib/modules/%s/kernel/drivers/accel/rocket/rocket.ko%s", survey->kernel,
+                 endings[i]);
         if (exists(survey, path))
             return true;
     }
@@ -262,15 +266,18 @@ static void missing(struct survey *survey)
     char text[128];
     if (ork_system_line(survey->root, "proc/device-tree/npu@fdab0000/status", text, sizeof text) &&
         strcmp(text, "disabled") == 0)
-        survey_add(survey, ORK_FINDING_BAD, topic, "enable npu@fdab0000 and its IOMMU with an overlay, or take the vendor's device tree",
+        survey_add(survey, ORK_FINDING_BAD, topic,
+                   "enable npu@fdab0000 and its IOMMU with an overlay, or take the vendor's device tree",
                    "the NPU is off in the device tree");
     else if (exists(survey, "sys/module/rocket") || exists(survey, "sys/bus/platform/drivers/rocket"))
         survey_add(survey, ORK_FINDING_BAD, topic,
-                   "put rocket into the initramfs (or build it in), so that it comes before the kernel switches off the unused "
+                   "put rocket into the initramfs (or build it in), so that it comes before the kernel switches off "
+                   "the unused "
                    "regulator vdd_npu_s0; see dmesg | grep -i -e rocket -e npu",
                    "the driver rocket is loaded, but there is no /dev/accel/accel0: it came too late or found no core");
     else if (has_module_file(survey))
-        survey_add(survey, ORK_FINDING_BAD, topic, "sudo modprobe rocket; if no node appears, put it into the initramfs",
+        survey_add(survey, ORK_FINDING_BAD, topic,
+                   "sudo modprobe rocket; if no node appears, put it into the initramfs",
                    "the kernel has the driver rocket, but it is not loaded");
     else
         survey_add(survey, ORK_FINDING_BAD, topic,
@@ -284,8 +291,9 @@ static void say_others_nodes(struct survey *survey, const struct nodes *nodes)
 {
     for (size_t i = 0; i < nodes->count; i++)
         if (!nodes->items[i].kind)
-            survey_add(survey, ORK_FINDING_NOTE, "npu node", "", "%s belongs to the driver '%s', which ork does not drive",
-                       nodes->items[i].path, nodes->items[i].driver);
+            survey_add(survey, ORK_FINDING_NOTE, "npu node", "",
+                       "%s belongs to the driver '%s', which ork does not drive", nodes->items[i].path,
+                       nodes->items[i].driver);
 }
 
 /* The nodes of one driver: the best that this process may open, or what keeps it from all of them. */
@@ -333,9 +341,11 @@ void survey_nodes(struct survey *survey)
     if (!survey->driver && survey->is_rk3588)
         missing(survey);
     else if (!survey->driver && *survey->soc)
-        survey_add(survey, ORK_FINDING_NOTE, "npu node", "", "ork drives the NPU of the RK3588 alone; the CPU engine runs here");
+        survey_add(survey, ORK_FINDING_NOTE, "npu node", "",
+                   "ork drives the NPU of the RK3588 alone; the CPU engine runs here");
     else if (!survey->driver)
-        survey_add(survey, ORK_FINDING_NOTE, "npu node", "", "no NPU that ork drives: the CPU engine computes everything, and that is fine");
+        survey_add(survey, ORK_FINDING_NOTE, "npu node", "",
+                   "no NPU that ork drives: the CPU engine computes everything, and that is fine");
     if (!survey->driver)
         return;
     judge(survey, &nodes, survey->driver);

@@ -79,7 +79,8 @@ static void look_at_process(struct survey *survey, struct scan *scan, long proce
     if (scan->holders++ >= HOLDERS_SHOWN)
         return;
     if (vendor)
-        survey_add(survey, ORK_FINDING_BAD, "other users", "stop it before ork uses the NPU; two that submit have crashed boards",
+        survey_add(survey, ORK_FINDING_BAD, "other users",
+                   "stop it before ork uses the NPU; two that submit have crashed boards",
                    "process %ld (%s) is the vendor's runtime%s%s", process, name, holder ? " and has open " : "",
                    holder ? which : "");
     else
@@ -97,8 +98,8 @@ static void libraries(struct survey *survey)
             snprintf(path, sizeof path, "%s/%s", places[j], names[i]);
             if (!ork_system_path(survey->root, path, full, sizeof full) || access(full, F_OK) != 0)
                 continue;
-            survey_add(survey, ORK_FINDING_NOTE, "vendor runtime", "", "/%s is installed; ork does not need it, and must not run beside it",
-                       path);
+            survey_add(survey, ORK_FINDING_NOTE, "vendor runtime", "",
+                       "/%s is installed; ork does not need it, and must not run beside it", path);
             break;
         }
 }
@@ -127,5 +128,6 @@ void survey_others(struct survey *survey, const char *const *nodes, size_t count
         survey_add(survey, ORK_FINDING_NOTE, "other users", "", "and %u more", scan.holders - HOLDERS_SHOWN);
     if (!scan.holders)
         survey_add(survey, ORK_FINDING_GOOD, "other users", "", "no other process has the NPU open%s%s",
-                   scan.hidden ? ", of those that this user may look into" : "", scan.cut ? "; not all were looked at" : "");
+                   scan.hidden ? ", of those that this user may look into" : "",
+                   scan.cut ? "; not all were looked at" : "");
 }

@@ -76,8 +76,8 @@ struct core {
 };
 
 enum { SUBMITS, JOBS, TASKS, DROPPED, TIMEOUTS, RESETS, PREPS, FINIS, EVICTIONS, COUNTERS };
-static const char *const counter_names[COUNTERS] = {"submits",  "jobs", "tasks", "dropped",  "timeouts",
-                                                    "resets", "preps", "finis", "evictions"};
+static const char *const counter_names[COUNTERS] = {"submits", "jobs",  "tasks", "dropped",  "timeouts",
+                                                    "resets",  "preps", "finis", "evictions"};
 
 static struct {
     pthread_mutex_t lock;
@@ -182,7 +182,8 @@ static int create_bo(void *context, void *copy)
     if (!place(file, bo))
         goto out;
     ork_error error;
-    if (ork_silicon_map(kernel.silicon, file->domain, (uint32_t)bo->iova, bo->memory, size_bytes, true, &error) != ORK_OK) {
+    if (ork_silicon_map(kernel.silicon, file->domain, (uint32_t)bo->iova, bo->memory, size_bytes, true, &error) !=
+        ORK_OK) {
         shim_log("rocket: cannot map a buffer: %s", error.what);
         struct bo **link = &file->bos;
         while (*link != bo)
@@ -266,7 +267,8 @@ static int prep_bo(void *context, void *copy)
     if (!bo)
         return -ENOENT;
     bo->references++;
-    struct timespec deadline = {.tv_sec = arguments->deadline_ns / 1000000000, .tv_nsec = arguments->deadline_ns % 1000000000};
+    struct timespec deadline = {.tv_sec = arguments->deadline_ns / 1000000000,
+                                .tv_nsec = arguments->deadline_ns % 1000000000};
     bool waits = arguments->deadline_ns > 0 && (uint64_t)arguments->deadline_ns / 1000 > shim_now_us();
     int result = 0;
     while (bo->write_fence && !bo->write_fence->signalled) {
@@ -358,7 +360,8 @@ static int submit_job(struct file *file, const struct rocket_abi_job *abi)
     if (!job->tasks || !job->bos || !job->fence)
         goto out;
     for (uint32_t i = 0; i < abi->task_count; i++) {
-        memcpy(&job->tasks[i], (const char *)(uintptr_t)abi->tasks + (size_t)i * abi->task_size_bytes, sizeof *job->tasks);
+        memcpy(&job->tasks[i], (const char *)(uintptr_t)abi->tasks + (size_t)i * abi->task_size_bytes,
+               sizeof *job->tasks);
         result = -EINVAL;
         if (!job->tasks[i].regcmd_count)
             goto out;
@@ -422,15 +425,16 @@ static void wait_until(uint64_t time_us)
 
 static bool shows_in_memory(enum ork_npu_fault_kind kind)
 {
-    return kind == ORK_FAULT_CONSTANT || kind == ORK_FAULT_UNTOUCHED || kind == ORK_FAULT_TAIL || kind == ORK_FAULT_FLIP;
+    return kind == ORK_FAULT_CONSTANT || kind == ORK_FAULT_UNTOUCHED || kind == ORK_FAULT_TAIL ||
+           kind == ORK_FAULT_FLIP;
 }
 
 /* One kick; the lock is let go meanwhile. False: no interrupt. */
 static bool kick(const struct core *core, const struct job *job, uint32_t index, const struct ork_npu_fault *fault)
 {
     /* A flip strikes one task, the other kinds all. */
-    bool strikes = shows_in_memory(fault->kind) &&
-                   (fault->kind != ORK_FAULT_FLIP || fault->random % job->task_count == index);
+    bool strikes =
+        shows_in_memory(fault->kind) && (fault->kind != ORK_FAULT_FLIP || fault->random % job->task_count == index);
     struct ork_silicon_kick order = {
         .core = core->index,
         .domain = job->file->domain,
@@ -662,12 +666,13 @@ static int call(void *context, unsigned long request, void *argument)
         unsigned long request;
         int (*handler)(void *file, void *copy);
     } calls[] = {
-        {ROCKET_CREATE_BO, create_bo}, {ROCKET_SUBMIT, submit},   {ROCKET_PREP_BO, prep_bo},
+        {ROCKET_CREATE_BO, create_bo}, {ROCKET_SUBMIT, submit},       {ROCKET_PREP_BO, prep_bo},
         {ROCKET_FINI_BO, fini_bo},     {ROCKET_GEM_CLOSE, gem_close},
     };
     if (request == SHIM_DRM_VERSION)
         return shim_drm_version(argument, (int)(kernel.version / 10000), (int)(kernel.version / 100 % 100),
-                                (int)(kernel.version % 100), file->core ? kernel.name : kernel.other, "0", "rocket DRM");
+                                (int)(kernel.version % 100), file->core ? kernel.name : kernel.other, "0",
+                                "rocket DRM");
     int result = -EINVAL;
     pthread_mutex_lock(&kernel.lock);
     for (size_t i = 0; i < sizeof calls / sizeof *calls && file->core; i++)
@@ -726,8 +731,8 @@ static bool describe(unsigned long request, const void *argument, char *text, si
                  (unsigned long long)create->map_offset);
         return true;
     case ROCKET_SUBMIT:
-        snprintf(text, size, "DRM_IOCTL_ROCKET_SUBMIT, {job_count=%u, job_struct_size=%u, reserved=%llu}", jobs->job_count,
-                 jobs->job_size_bytes, (unsigned long long)jobs->reserved);
+        snprintf(text, size, "DRM_IOCTL_ROCKET_SUBMIT, {job_count=%u, job_struct_size=%u, reserved=%llu}",
+                 jobs->job_count, jobs->job_size_bytes, (unsigned long long)jobs->reserved);
         return true;
     case ROCKET_PREP_BO:
         snprintf(text, size, "DRM_IOCTL_ROCKET_PREP_BO, {handle=%u, timeout_ns=%lld}", prep->handle,

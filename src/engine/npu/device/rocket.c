@@ -33,7 +33,8 @@ enum {
     LOOK_US_MIN = 20,
     LOOK_US_MAX = 2000
 };
-#define STOCK_CLOCK_HZ 200000000ull /* what the kernel leaves the cores at; patched kernels run faster and do not tell */
+#define STOCK_CLOCK_HZ                                                                                                 \
+    200000000ull /* what the kernel leaves the cores at; patched kernels run faster and do not tell */
 
 /* A page of its own for each job in flight, listed among its outputs. Asking the kernel for a buffer's state also does
  * cache maintenance of all of it, so a job is watched by the smallest buffer there is. */
@@ -125,8 +126,9 @@ static ork_status rocket_allocate(struct ork_npu_device *device, uint32_t domain
                              (unsigned long long)size_bytes);
     struct queue *queue = &rocket->queues[domain];
     if (size_bytes > ROCKET_BO_BYTES_MAX || size_bytes > ORK_NPU_DOMAIN_BYTES - queue->used_bytes)
-        return ork_error_set(error, ORK_NO_MEMORY, node, -1, "domain %u: %llu bytes beside %llu in use, of %llu, %u at once",
-                             domain, (unsigned long long)size_bytes, (unsigned long long)queue->used_bytes,
+        return ork_error_set(error, ORK_NO_MEMORY, node, -1,
+                             "domain %u: %llu bytes beside %llu in use, of %llu, %u at once", domain,
+                             (unsigned long long)size_bytes, (unsigned long long)queue->used_bytes,
                              (unsigned long long)ORK_NPU_DOMAIN_BYTES, ROCKET_BO_BYTES_MAX);
     size_bytes = (size_bytes + PAGE - 1) / PAGE * PAGE;
     uint32_t slot = 0;
@@ -297,8 +299,8 @@ static ork_status add_fence(struct rocket *rocket, uint32_t domain, ork_error *e
     struct queue *queue = &rocket->queues[domain];
     struct rocket_create_bo bo;
     if (queue->fence_count == FENCES_MAX)
-        return ork_error_set(error, ORK_LIMIT, rocket->capabilities.node, -1, "%u jobs are in flight on core %u", FENCES_MAX,
-                             domain);
+        return ork_error_set(error, ORK_LIMIT, rocket->capabilities.node, -1, "%u jobs are in flight on core %u",
+                             FENCES_MAX, domain);
     ork_status status = create_bo(rocket, domain, PAGE, &bo, error);
     if (status != ORK_OK)
         return status;

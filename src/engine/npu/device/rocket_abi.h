@@ -40,7 +40,7 @@ struct rocket_abi_job {
 };
 
 struct rocket_abi_task {
-    uint32_t regcmd; /* address of the program */
+    uint32_t regcmd;       /* address of the program */
     uint32_t regcmd_count; /* words of 64 bits, tail included */
 };
 
@@ -61,7 +61,8 @@ struct rocket_fini_bo {
 #define ROCKET_FINI_BO _IOW('d', 0x43, struct rocket_fini_bo)
 
 _Static_assert(sizeof(struct rocket_drm_version) == 64, "drm_version");
-_Static_assert(sizeof(struct rocket_create_bo) == 24 && offsetof(struct rocket_create_bo, dma_address) == 8, "create_bo");
+_Static_assert(sizeof(struct rocket_create_bo) == 24 && offsetof(struct rocket_create_bo, dma_address) == 8,
+               "create_bo");
 _Static_assert(sizeof(struct rocket_submit) == 24 && offsetof(struct rocket_submit, job_size_bytes) == 12, "submit");
 _Static_assert(sizeof(struct rocket_abi_job) == 40 && offsetof(struct rocket_abi_job, task_count) == 24 &&
                    offsetof(struct rocket_abi_job, input_count) == 32,
