@@ -82,18 +82,29 @@ bool silicon_stop(struct silicon_run *run, uint32_t anomaly, const char *format,
     return false;
 }
 
+static bool run_matmul(struct silicon_run *run, uint32_t enable, uint32_t index)
+{
+    struct silicon_task task;
+    if (!silicon_task_decode(run, enable, &task) || !silicon_task_execute(run, &task, index))
+        return false;
+    ork_npu_work_add(&run->outcome->work, &task.shape);
+    return true;
+}
+
 static bool run_task(struct silicon_run *run, uint64_t address, uint32_t amount, uint32_t index,
                      struct silicon_program *program)
 {
-    struct silicon_task task;
-    if (!silicon_fetch(run, address, amount, program) || !silicon_blocks_start(run, program->enable) ||
-        !silicon_task_decode(run, program->enable, &task) || !silicon_task_execute(run, &task, index))
-        return false;
-    run->raw = 0; /* the interrupt of a chain is that of its last task: 0x100 or 0x200 are seen, never both */
-    silicon_blocks_finish(run, program->enable);
-    ork_npu_work_add(&run->outcome->work, &task.shape);
-    run->outcome->task_counter++;
-    return true;
+    pthread_rwlock_rdlock(&run->silicon->lock);
+    const bool completed =
+        silicon_fetch(run, address, amount, program) && silicon_blocks_start(run, program->enable) &&
+        (program->enable == SILICON_ENABLE_SUM ? silicon_sum_run(run) : run_matmul(run, program->enable, index));
+    pthread_rwlock_unlock(&run->silicon->lock);
+    if (completed) {
+        run->raw = 0; /* the interrupt of a chain is that of its last task: 0x100 or 0x200 are seen, never both */
+        silicon_blocks_finish(run, program->enable);
+        run->outcome->task_counter++;
+    }
+    return completed;
 }
 
 /* True when all tasks completed. */
@@ -148,9 +159,7 @@ void ork_silicon_run(struct ork_silicon *silicon, const struct ork_silicon_kick 
                               .kick = kick,
                               .outcome = outcome};
     const uint32_t before = run.core->pending & ~kick->int_clear;
-    pthread_rwlock_rdlock(&silicon->lock);
     const bool completed = run_kick(&run);
-    pthread_rwlock_unlock(&silicon->lock);
     /* Bits of blocks count when the last task is through; errors at once. */
     const uint32_t raw = before | (completed ? run.raw : run.raw & (SILICON_DMA_READ_ERROR | SILICON_DMA_WRITE_ERROR));
     outcome->status = raw & kick->int_mask;

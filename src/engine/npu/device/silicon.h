@@ -3,12 +3,13 @@
  * interrupt status. Knows no drivers, no queues and no time of its own; soft.c and the system-call shim of the tests
  * stand on it.
  *
- * It refuses or corrupts what silicon would refuse or corrupt (npu-hw.md 4.7, 5, 7, 10), and says so in the outcome.
+ * It computes int8 -> int32 or fp32 and int4 -> int16 matmuls and the DPU's stand-alone sum of int32 surfaces; nothing else
+ * that the hardware can do is modelled. It refuses or corrupts what silicon would refuse or corrupt (npu-hw.md 4.7, 5, 7, 10), and says so in the outcome.
  * A core on which a kick did not complete (an anomaly that hangs, a fault that stops) takes no kick until it is reset.
  * Registers keep their values and the two groups go on alternating from kick to kick.
  *
  * Different cores may be run from different threads at once; one core by one thread at a time. Mapping changes are safe
- * beside running cores (they wait for the kicks that run), but memory that a running job uses must stay. Result memory is
+ * beside running cores (they wait for the tasks that run), but memory that a running job uses must stay. Result memory is
  * written with plain stores by the thread that runs. */
 #ifndef ORK_ENGINE_NPU_SILICON_H
 #define ORK_ENGINE_NPU_SILICON_H
@@ -36,8 +37,9 @@ struct ork_silicon_kick {
     uint32_t int_mask, int_clear; /* registers 0x20, 0x24; bits of an earlier kick that nobody cleared are seen again */
     uint32_t task_number;         /* 1..4095 */
     bool ping_pong; /* fetch beside the running task: of no effect on results, groups alternate by their S_POINTERs */
-    uint32_t dma_base;                 /* added to every address, links too; a multiple of 16 */
-    const struct ork_npu_fault *fault; /* NULL, or NEVER, STOP, CONSTANT, UNTOUCHED, TAIL, FLIP; others are ignored */
+    uint32_t dma_base; /* added to every address, links too; a multiple of 16 */
+    const struct ork_npu_fault
+        *fault; /* NULL, or NEVER, STOP; of matmuls CONSTANT, UNTOUCHED, TAIL, FLIP; others are ignored */
 };
 
 enum ork_silicon_anomaly {

@@ -53,7 +53,7 @@ struct silicon_core {
 };
 
 struct ork_silicon {
-    pthread_rwlock_t lock; /* mappings: read during a run */
+    pthread_rwlock_t lock; /* mappings: read during a task */
     uint32_t cores;
     struct silicon_domain domains[SILICON_DOMAINS];
     struct silicon_core core[SILICON_CORES_MAX];
@@ -82,20 +82,13 @@ struct silicon_task {
     struct ork_npu_shape shape;
 };
 
-/* Stand-alone elementwise sum of two int32 surfaces, npu-hw.md 7.5. */
-struct silicon_sum {
-    uint32_t width, height, channels;
-    uint64_t source[2], source_stride, target, target_stride;
-};
-
 struct silicon_run {
     struct ork_silicon *silicon;
     struct silicon_core *core;
     const struct silicon_domain *domain;
     const struct ork_silicon_kick *kick;
     struct ork_silicon_outcome *outcome;
-    uint32_t raw;        /* interrupt bits so far */
-    bool computes_right; /* no fault of kick->fault changes the output */
+    uint32_t raw; /* interrupt bits so far */
 };
 
 /* The task never completes: raises the anomaly, keeps the first reason. Returns false. */
@@ -115,6 +108,14 @@ uint8_t *silicon_translate(const struct silicon_domain *domain, uint64_t address
 void silicon_registers_reset(struct silicon_core *core);
 /* The driver's or a program's write of an S_POINTER. */
 void silicon_pointer_write(struct silicon_registers *block, uint32_t value);
+/* Bits of a register that have one value in an operation. */
+struct silicon_fixed {
+    uint16_t offset;
+    uint32_t mask, value;
+    const char *what;
+};
+/* Stops with CONFIG at the first register whose bits are others. */
+bool silicon_registers_check(struct silicon_run *run, const struct silicon_fixed *fixed, size_t count);
 /* Fetches one program and applies its writes, up to the word that enables the blocks. */
 bool silicon_fetch(struct silicon_run *run, uint64_t address, uint32_t amount, struct silicon_program *program);
 /* Value for the group that is about to run. offset: of the register map, such as 0x1020. */
@@ -134,6 +135,12 @@ bool silicon_task_decode(struct silicon_run *run, uint32_t enable, struct silico
 /* ---- silicon_execute.c ---- */
 
 bool silicon_task_execute(struct silicon_run *run, const struct silicon_task *task, uint32_t task_index);
+
+/* ---- silicon_sum.c ---- */
+
+#define SILICON_ENABLE_SUM 0x18u /* DPU and its RDMA */
+/* The stand-alone sum of two int32 surfaces, from its registers to memory. */
+bool silicon_sum_run(struct silicon_run *run);
 
 /* ---- silicon_math.c ---- */
 

@@ -139,6 +139,17 @@ uint32_t silicon_register_needed(struct silicon_run *run, uint32_t offset)
     return silicon_register(run->core, offset);
 }
 
+bool silicon_registers_check(struct silicon_run *run, const struct silicon_fixed *fixed, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t value = silicon_register(run->core, fixed[i].offset);
+        if ((value & fixed[i].mask) != fixed[i].value)
+            return silicon_stop(run, ORK_SILICON_CONFIG, "register 0x%x is 0x%" PRIx32 ": %s", fixed[i].offset, value,
+                                fixed[i].what);
+    }
+    return true;
+}
+
 bool silicon_blocks_start(struct silicon_run *run, uint32_t enable)
 {
     for (int i = 0; i < SILICON_BLOCKS; i++) {

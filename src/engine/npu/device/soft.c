@@ -54,23 +54,34 @@ static void release_held(struct soft *soft, struct ork_npu_job *job)
     job->written_ns = 0;
 }
 
-void soft_write_due(struct soft *soft)
+/* Lets held jobs go whose output is due; true when there was one. */
+static bool let_go(struct soft *soft, uint64_t now)
 {
-    if (soft->held == 0 || soft->real_time)
-        return;
-    const uint64_t now = now_ns(soft);
-    /* A held job may stand behind another in its queue: all are let go before any is waited for. */
-    for (struct ork_npu_job *job = soft->jobs; job; job = job->next)
+    bool some = false;
+    for (struct ork_npu_job *job = soft->jobs; job && soft->held; job = job->next)
         if (job->written_ns && !job->released && now >= job->written_ns) {
-            job->released = true;
+            job->released = some = true;
             soft->held--;
             pthread_cond_signal(&soft->cores[job->core].wake);
         }
-    for (struct ork_npu_job *job = soft->jobs; job; job = job->next)
-        if (job->written_ns && job->released) {
+    return some;
+}
+
+void soft_write_due(struct soft *soft)
+{
+    if (soft->real_time)
+        return;
+    const uint64_t now = now_ns(soft);
+    /* A held job may stand behind another in its queue: all are let go before any is waited for. */
+    if (let_go(soft, now))
+        for (struct ork_npu_job *job = soft->jobs; job; job = job->next)
+            if (job->written_ns && job->released) {
+                soft_worker_wait(soft, job);
+                job->written_ns = 0;
+            }
+    for (struct ork_npu_job *job = soft->flying; job; job = job->flying_next)
+        if (job->output_ns <= now)
             soft_worker_wait(soft, job);
-            job->written_ns = 0;
-        }
 }
 
 /* Whether a flying job is through as the clock stands; then it is done, or found to hang. */
@@ -185,7 +196,7 @@ static bool schedule(struct soft *soft, struct ork_npu_job *job, uint64_t now)
     start = soft->domain_ns > start ? soft->domain_ns : start;
     job->before_ns = core->free_ns;
     job->start_ns = start;
-    job->finish_ns = job->end_ns = SOFT_NEVER;
+    job->finish_ns = job->end_ns = job->output_ns = SOFT_NEVER;
     job->written_ns = 0;
     job->released = job->ran = false;
     bool runs = start != SOFT_NEVER;
@@ -194,7 +205,7 @@ static bool schedule(struct soft *soft, struct ork_npu_job *job, uint64_t now)
         soft_job_work(job, &work);
         const double seconds = ork_npu_timing_job(&soft->profile, &work, active_cores(soft, job, start));
         job->finish_ns = soft_later(start, (uint64_t)(seconds * 1e9) + soft_ns(soft->profile.complete_us));
-        job->end_ns = job->finish_ns;
+        job->end_ns = job->output_ns = job->finish_ns;
         runs = apply_fault(soft, job);
     }
     core->free_ns = job->end_ns;

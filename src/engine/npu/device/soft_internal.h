@@ -44,7 +44,8 @@ struct ork_npu_job {
     struct ork_npu_job *flying_next, *flying_previous;
     uint64_t start_ns, finish_ns, end_ns; /* end_ns: until when its core is taken */
     uint64_t before_ns;                   /* until when its core was taken before it */
-    uint64_t written_ns;                  /* later than finish_ns with fault EARLY, else 0 */
+    uint64_t output_ns;  /* when what it writes stands in memory; SOFT_NEVER: it writes nothing */
+    uint64_t written_ns; /* the same, with fault EARLY, whose finish_ns is before it; else 0 */
     struct ork_npu_fault fault;
 
     /* Of the worker, under the lock. */
@@ -149,7 +150,7 @@ void soft_workers_drop(struct soft *soft);
 
 /* ---- soft.c ---- */
 
-/* Runs held jobs whose output is due. Lock held. */
+/* Lets all output that is due as the clock stands really be in memory. Lock held. */
 void soft_write_due(struct soft *soft);
 /* Whether the device still has the job, as its clock stands: completes it when it is due. Lock held. */
 bool soft_job_in_use(struct soft *soft, struct ork_npu_job *job);
