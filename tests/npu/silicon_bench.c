@@ -195,6 +195,35 @@ uint32_t bench_get(const struct bench_program *program, uint32_t offset)
     return i < program->count ? (uint32_t)(program->words[i] >> 16) : UINT32_MAX;
 }
 
+void bench_write_sum(uint32_t rows, uint32_t channels, const uint32_t addresses[3], struct bench_program *program)
+{
+    const uint32_t c = channels - 1;
+    const uint32_t registers[][2] = {
+        {0x5004, 0xe},         {0x400c, 0x1e5},
+        {0x4010, 0x90000004},  {0x4020, addresses[2]},
+        {0x4024, rows * 16},   {0x4030, rows - 1},
+        {0x403c, c << 16 | c}, {0x4040, 0x53},
+        {0x4050, 2},           {0x4058, c},
+        {0x405c, rows - 1},    {0x4060, 0x53},
+        {0x4070, 0x10c203c0},  {0x4078, 1},
+        {0x4084, 1},           {0x40c0, rows * 16},
+        {0x4034, 0},           {0x4038, 0},
+        {0x500c, rows - 1},    {0x5010, 0},
+        {0x5014, c},           {0x5018, addresses[0]},
+        {0x5034, 0x4000000c},  {0x5038, addresses[1]},
+        {0x5040, rows * 16},   {0x5044, 0x27881},
+        {0x504c, 0},           {0x5068, 0x01010101},
+    };
+    program->count = 5;
+    program->words[0] = 0x1001ull << 48 | 0xeull << 16 | 0x4004;
+    program->words[1] = 0x0101ull << 48 | 0x0010;
+    program->words[2] = 0x0101ull << 48 | 0x0014;
+    program->words[3] = 0x0041ull << 48;
+    program->words[4] = 0x0081ull << 48 | 0x18ull << 16 | 0x08;
+    for (size_t i = 0; i < sizeof registers / sizeof *registers; i++)
+        bench_set(program, registers[i][0], registers[i][1]);
+}
+
 /* Fetch length for so many words: 2 * (value + 1). */
 static uint32_t amount(uint32_t count)
 {

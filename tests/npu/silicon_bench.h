@@ -51,6 +51,8 @@ void *bench_host(const struct bench *bench, uint32_t iova);
 
 /* A program without successor. */
 void bench_write(const struct bench_task *task, struct bench_program *program);
+/* The stand-alone sum of two int32 surfaces, npu-hw.md 7.5. addresses: two summands, the sum. */
+void bench_write_sum(uint32_t rows, uint32_t channels, const uint32_t addresses[3], struct bench_program *program);
 void bench_set(struct bench_program *program, uint32_t offset, uint32_t value);
 void bench_drop(struct bench_program *program, uint32_t offset);
 uint32_t bench_get(const struct bench_program *program, uint32_t offset); /* UINT32_MAX: not written */

@@ -2,11 +2,13 @@
  * shapes, layouts, chains, register groups. Programs are written by the bench from the published recipe. */
 #include "silicon_bench.h"
 
+#include "engine/npu/device/silicon_internal.h"
+
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -338,13 +340,97 @@ static void test_split_mappings(void **state)
     }
 }
 
+/* The machine's instructions against plain C, extreme codes included. */
+static void test_math(void **state)
+{
+    (void)state;
+    enum { ROWS = 8, TILES = 40, CHANNELS = 64 };
+    static int8_t rows[ROWS * TILES * 32], bricks[TILES * CHANNELS * 32];
+    static int32_t row_sums[ROWS], sums[2][ROWS * CHANNELS];
+    struct bench bench = {.seed = 12};
+    for (int round = 0; round < 20; round++) {
+        for (size_t i = 0; i < sizeof rows; i++)
+            rows[i] = round ? (int8_t)bench_random(&bench) : INT8_MIN;
+        for (size_t i = 0; i < sizeof bricks; i++)
+            bricks[i] = round > 1 ? (int8_t)bench_random(&bench) : round ? INT8_MAX : INT8_MIN;
+        const uint32_t channels = round % 2 ? 64 : 32, tiles = 1 + bench_below(&bench, TILES);
+        for (uint32_t i = 0; i < ROWS; i++)
+            row_sums[i] = silicon_math_row_sum(rows + i * tiles * 32, tiles * 32);
+        silicon_math_dots(rows, row_sums, ROWS, bricks, tiles, channels, sums[0]);
+        silicon_math_dots_plain(rows, ROWS, bricks, tiles, channels, sums[1]);
+        assert_memory_equal(sums[0], sums[1], ROWS * channels * sizeof **sums);
+    }
+    int8_t codes[512];
+    uint8_t packed[256];
+    for (int i = 0; i < 256; i++)
+        packed[i] = (uint8_t)i;
+    silicon_math_unpack(packed, 256, codes);
+    for (int i = 0; i < 512; i++) {
+        const int nibble = i % 2 ? i / 2 >> 4 : i / 2 & 15;
+        assert_int_equal(codes[i], nibble > 7 ? nibble - 16 : nibble);
+    }
+}
+
+/* Two k slices of a matmul and their sum, one chain: the sum of the slices is the product. */
+static void test_sum(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct bench_program programs[3];
+    struct bench_task whole = {.m = 20, .k = 256, .n = 64}, slices[2];
+    bench_open(&bench, 1, 13);
+    bench_fill(&bench, &whole);
+    for (uint32_t i = 0; i < 2; i++) {
+        slices[i] = (struct bench_task){.m = 20, .k = 128, .n = 64};
+        bench_fill(&bench, &slices[i]);
+        for (uint32_t k = 0; k < 128; k++) {
+            for (uint32_t m = 0; m < 20; m++)
+                bench_set_a(&bench, &slices[i], m, k, bench_a(&bench, &whole, m, 128 * i + k));
+            for (uint32_t n = 0; n < 64; n++)
+                bench_set_b(&bench, &slices[i], n, k, bench_b(&bench, &whole, n, 128 * i + k));
+        }
+        bench_write(&slices[i], &programs[i]);
+    }
+    bench_write_sum(20, 64, (const uint32_t[3]){slices[0].c, slices[1].c, whole.c}, &programs[2]);
+    uint32_t next = bench_place(&bench, &programs[2]);
+    for (int i = 1; i >= 0; i--) {
+        bench_link(&programs[i], next, programs[i + 1].count);
+        next = bench_place(&bench, &programs[i]);
+    }
+    const struct ork_silicon_kick kick = bench_kick(next, programs[0].count, 3);
+    struct ork_silicon_outcome outcome = bench_run(&bench, &kick);
+    if (!outcome.interrupt)
+        print_message("%s\n", outcome.why);
+    assert_true(outcome.interrupt);
+    assert_int_equal(outcome.anomalies, 0);
+    assert_int_equal(outcome.task_counter, 3);
+    assert_int_equal(bench_wrong(&bench, &whole, 0, 20, 0, 64), 0);
+    whole.fp32 = true;
+    bench_set(&programs[2], 0x4010, 0xb0000004);
+    assert_true(bench_run_one(&bench, &programs[2]).interrupt);
+    assert_int_equal(bench_wrong(&bench, &whole, 0, 20, 0, 64), 0);
+    bench_set(&programs[2], 0x5038, 0x1000);
+    outcome = bench_run_one(&bench, &programs[2]);
+    assert_false(outcome.interrupt);
+    assert_int_equal(outcome.anomalies, ORK_SILICON_UNMAPPED);
+    ork_silicon_reset(bench.silicon, 1);
+    bench_set(&programs[2], 0x5044, 0);
+    outcome = bench_run_one(&bench, &programs[2]);
+    assert_false(outcome.interrupt);
+    assert_int_equal(outcome.anomalies, ORK_SILICON_CONFIG);
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_int8),       cmocka_unit_test(test_int8_fp32),     cmocka_unit_test(test_int4),
-        cmocka_unit_test(test_one_row),    cmocka_unit_test(test_saturation),    cmocka_unit_test(test_nibble_order),
-        cmocka_unit_test(test_int4_group), cmocka_unit_test(test_extremes),      cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_groups),     cmocka_unit_test(test_each_register), cmocka_unit_test(test_split_mappings),
+        cmocka_unit_test(test_math),          cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_int8),          cmocka_unit_test(test_int8_fp32),
+        cmocka_unit_test(test_int4),          cmocka_unit_test(test_one_row),
+        cmocka_unit_test(test_saturation),    cmocka_unit_test(test_nibble_order),
+        cmocka_unit_test(test_int4_group),    cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_chain),         cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_each_register), cmocka_unit_test(test_split_mappings),
     };
     return cmocka_run_group_tests_name("silicon", tests, NULL, NULL);
 }

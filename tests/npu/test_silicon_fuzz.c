@@ -144,6 +144,9 @@ static void write_some(struct bench *bench, struct bench_program *program)
                               .c = any_address(bench)};
     task.m = task.view == BENCH_PANELS ? 8 : 1 + bench_below(bench, 9);
     bench_write(&task, program);
+    if (bench_below(bench, 8) == 0)
+        bench_write_sum(1 + bench_below(bench, 20), 4 * (1 + bench_below(bench, 16)),
+                        (const uint32_t[3]){task.a, task.b, task.c}, program);
     for (uint32_t changes = bench_below(bench, 4); changes > 0; changes--) {
         uint64_t *word = &program->words[bench_below(bench, program->count)];
         const uint32_t value = any_value(bench, (uint32_t)(*word >> 16));

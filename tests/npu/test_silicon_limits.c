@@ -225,6 +225,10 @@ static void test_other_strides(void **state)
     bench_set(&f.program, 0x4050, 0x7dc); /* sizes that differ */
     assert_int_equal(fresh(&f).anomalies, ORK_SILICON_STRIDES);
     bench_close(&f.bench);
+    /* C by rows is for results of four bytes (4.2). */
+    set_up(&f, &(struct bench_task){.int4 = true, .view = BENCH_TALL_ROWS, .m = 4, .k = 64, .n = 64});
+    assert_int_equal(fresh(&f).anomalies, ORK_SILICON_STRIDES);
+    bench_close(&f.bench);
 }
 
 /* No interrupt for bits that nobody waits for; what nobody saw or cleared is seen by the next kick. */
@@ -243,10 +247,13 @@ static void test_int_mask(void **state)
     kick.int_mask = BENCH_DONE;
     kick.int_clear = 0;
     assert_int_equal(bench_run(&f.bench, &kick).status, 0x300);
+    kick.int_mask = 0xc00;
+    assert_false(bench_run(&f.bench, &kick).interrupt);
+    kick.int_mask = BENCH_DONE;
     kick.int_clear = 0x1ffff;
-    assert_int_equal(bench_run(&f.bench, &kick).status, 0x100);
+    assert_int_equal(bench_run(&f.bench, &kick).status, 0x200);
     kick.int_mask = 0x3; /* an earlier block */
-    assert_int_equal(bench_run(&f.bench, &kick).status, 0x2);
+    assert_int_equal(bench_run(&f.bench, &kick).status, 0x1);
     bench_close(&f.bench);
 }
 
@@ -355,6 +362,8 @@ static void test_rows(void **state)
         {{.view = BENCH_ROWS, .m = 2, .k = 8224, .n = 32}, 1},
         {{.view = BENCH_FLAT, .m = 1, .k = 10752, .n = 32}, 1},
         {{.view = BENCH_FLAT, .m = 4, .k = 3840, .n = 32}, 4},
+        {{.view = BENCH_ROWS, .m = 65, .k = 3584, .n = 32}, 64}, /* ork-driver.md 4.2 */
+        {{.view = BENCH_ROWS, .m = 18, .k = 3840, .n = 32}, 17},
         {{.int4 = true, .m = 128, .k = 64, .n = 64}, 128}, /* 4.3 */
         {{.int4 = true, .m = 131, .k = 64, .n = 64}, 128},
         {{.int4 = true, .view = BENCH_PANELS, .m = 520, .k = 64, .n = 64}, 512},
@@ -381,6 +390,14 @@ static void test_rows(void **state)
         assert_hangs(&outcome, ORK_SILICON_ROWS);
         bench_close(&f.bench);
     }
+    struct fixture f;
+    set_up(&f, &(struct bench_task){.view = BENCH_ROWS, .m = 8, .k = 3840, .n = 32});
+    bench_set(&f.program, 0x1010, 16 << 4); /* ORK's grains */
+    assert_int_equal(fresh(&f).anomalies, 0);
+    bench_set(&f.program, 0x1010, 17 << 4);
+    const struct ork_silicon_outcome outcome = fresh(&f);
+    assert_hangs(&outcome, ORK_SILICON_ROWS);
+    bench_close(&f.bench);
 }
 
 /* One register changed, and the task never completes. */
@@ -506,6 +523,59 @@ static void test_enable(void **state)
     bench_close(&f.bench);
 }
 
+/* The over-fetch of 3.2: what stands behind the word that enables does nothing. */
+static void test_over_fetch(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up_small(&f);
+    const uint32_t count = f.program.count;
+    f.program.words[f.program.count++] = 0x1001ull << 48 | 0x4020; /* C = 0 in the next group */
+    f.program.words[f.program.count++] = 0x0101ull << 48 | 0x10ull << 16 | 0x0010;
+    f.program.words[f.program.count++] = 0x0041ull << 48;
+    f.program.words[f.program.count++] = 0x0081ull << 48 | 0x60ull << 16 | 0x08;
+    struct ork_silicon_outcome outcome = fresh(&f);
+    assert_true(outcome.interrupt);
+    assert_int_equal(wrong(&f, 0, 6), 0);
+    f.program.count = count;
+    bench_drop(&f.program, 0x4020);
+    outcome = bench_run_one(&f.bench, &f.program); /* C of this group was never written: 0 */
+    assert_hangs(&outcome, ORK_SILICON_UNMAPPED);
+    bench_close(&f.bench);
+}
+
+/* Lines in groups of four (npu-hw.md 5): with LINE other than 4 W the groups stand apart or on each other, and the range
+ * that is looked up is what is read. */
+static void test_line_groups(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f, &(struct bench_task){.view = BENCH_TALL, .m = 10, .k = 32, .n = 32});
+    uint8_t rows[2][10][16];
+    memcpy(rows, bench_host(&f.bench, f.task.a), sizeof rows);
+    const uint32_t spread = bench_allocate(&f.bench, 4096);
+    uint8_t *to = bench_host(&f.bench, spread);
+    for (uint32_t surface = 0; surface < 2; surface++)
+        for (uint32_t h = 0; h < 10; h++)
+            memcpy(to + 16 * (h / 4 * 7 + h % 4 + surface * 40), rows[surface][h], 16);
+    bench_set(&f.program, 0x1070, spread);
+    bench_set(&f.program, 0x107c, 7);
+    bench_set(&f.program, 0x1080, 36);
+    assert_true(fresh(&f).interrupt);
+    assert_int_equal(wrong(&f, 0, 10), 0);
+    /* All groups at the same place: five lines read four, and one surface more. */
+    f.task.m = 5;
+    bench_write(&f.task, &f.program);
+    bench_set(&f.program, 0x107c, 0);
+    bench_set(&f.program, 0x1080, 0x0ffffffd);
+    bench_set(&f.program, 0x1070, BENCH_IOVA + BENCH_BYTES - 5 * 16);
+    assert_true(fresh(&f).interrupt);
+    bench_set(&f.program, 0x1070, BENCH_IOVA + BENCH_BYTES - 4 * 16);
+    const struct ork_silicon_outcome outcome = fresh(&f);
+    assert_hangs(&outcome, ORK_SILICON_UNMAPPED);
+    bench_close(&f.bench);
+}
+
 /* A later word for the same register wins; a word to another block's target writes nothing. */
 static void test_words(void **state)
 {
@@ -542,7 +612,8 @@ int main(void)
         cmocka_unit_test(test_alignment),      cmocka_unit_test(test_dma_base),
         cmocka_unit_test(test_banks),          cmocka_unit_test(test_rows),
         cmocka_unit_test(test_config),         cmocka_unit_test(test_enable),
-        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_words),          cmocka_unit_test(test_over_fetch),
+        cmocka_unit_test(test_line_groups),
     };
     return cmocka_run_group_tests_name("silicon_limits", tests, NULL, NULL);
 }
