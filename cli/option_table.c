@@ -8,7 +8,7 @@ enum {
     GENERATE = CLI_RUN | CLI_CHAT,
     SESSION = GENERATE | CLI_PERPLEXITY,
     MODEL = SESSION | CLI_BENCH,
-    EVERY = CLI_PACK | CLI_INFO | CLI_VERIFY | MODEL | CLI_PROBE | CLI_DOCTOR | CLI_COMPLETION | CLI_HELP | CLI_VERSION
+    EVERY = CLI_PACK | CLI_INFO | CLI_VERIFY | MODEL | CLI_PROBE | CLI_DOCTOR | CLI_NPU | CLI_COMPLETION | CLI_HELP | CLI_VERSION
 };
 
 const cli_command cli_commands[] = {
@@ -35,6 +35,9 @@ const cli_command cli_commands[] = {
      "Wants a machine that does nothing else. List options take lists and ranges: 1,2,4 or 1-8 or 1-8*2.", 1, cli_probe},
     {"doctor", NULL, CLI_DOCTOR, "", "say what stands in the way of the NPU, and of full speed",
      "Reads system files alone and changes nothing. Exit status 4: something is bad; notes are not.", 0, cli_doctor},
+    {"npu", NULL, CLI_NPU, "dump [FILE]", "show register programs of the NPU",
+     "dump --rows M --inputs K --channels N: the program of one task of that shape, in names.\n"
+     "dump FILE: captured words, 64 bits each, little-endian; - is standard input.", 2, cli_npu},
     {"completion", NULL, CLI_COMPLETION, "bash", "print a shell completion script", NULL, 1, cli_completion},
     {"help", NULL, CLI_HELP, "[COMMAND]", "show this help, or that of a command", NULL, 1, cli_help},
     {"version", NULL, CLI_VERSION, "", "show the version", NULL, 0, cli_version},
@@ -110,6 +113,15 @@ const cli_option cli_options[] = {
 
     HEADING(CLI_DOCTOR, "Doctor"),
     {CLI_TEXT, CLI_DOCTOR, NAMES("--root"), "DIR", "look at the system below DIR instead of /", FIELD(doctor_root)},
+
+    HEADING(CLI_NPU, "Task"),
+    {CLI_INTEGER, CLI_NPU, NAMES("--rows"), "M", "rows of activations", FIELD(npu_rows), .minimum = 1, .maximum = 1 << 24},
+    {CLI_INTEGER, CLI_NPU, NAMES("--inputs"), "K", "inputs, a multiple of 32", FIELD(npu_inputs), .minimum = 1,
+     .maximum = 1 << 24},
+    {CLI_INTEGER, CLI_NPU, NAMES("--channels"), "N", "channels, a multiple of 32 (int8) or 64 (int4)",
+     FIELD(npu_channels), .minimum = 1, .maximum = 1 << 24},
+    {CLI_INTEGER, CLI_NPU, NAMES("--bits"), "BITS", "8 for int8 (default), 4 for int4", FIELD(npu_bits), .minimum = 4,
+     .maximum = 8},
 
     HEADING(CLI_INFO, "Output"),
     {CLI_SET, CLI_INFO, NAMES("--tensors"), NULL, "list every tensor", FIELD(tensors), 1},
@@ -256,7 +268,7 @@ const cli_option cli_options[] = {
      .maximum = 100},
 
     HEADING(EVERY, "General"),
-    {CLI_SET, CLI_PACK | CLI_INFO | CLI_VERIFY | CLI_PROBE | CLI_DOCTOR | SESSION, NAMES("--json"), NULL,
+    {CLI_SET, CLI_PACK | CLI_INFO | CLI_VERIFY | CLI_PROBE | CLI_DOCTOR | CLI_NPU | SESSION, NAMES("--json"), NULL,
      "one JSON object on standard output instead of text", FIELD(json), 1},
     {CLI_SET, EVERY, NAMES("-v", "--verbose"), NULL, "say more", FIELD(verbose), 1},
     {CLI_SET, EVERY, NAMES("-q", "--quiet"), NULL, "say only errors", FIELD(quiet), 1},
@@ -313,6 +325,7 @@ void cli_settings_init(cli_settings *settings)
 {
     ork_sampler_params sampler = ork_sampler_defaults();
     *settings = (cli_settings){
+        .npu_bits = 8,
         .threads = -1,
         .threads_batch = -1,
         .batch = -1,

@@ -20,7 +20,8 @@ enum {
     CLI_HELP = 1 << 8,
     CLI_VERSION = 1 << 9,
     CLI_PROBE = 1 << 10,
-    CLI_DOCTOR = 1 << 11
+    CLI_DOCTOR = 1 << 11,
+    CLI_NPU = 1 << 12
 };
 
 typedef struct cli_command {

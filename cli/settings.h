@@ -63,6 +63,9 @@ typedef struct cli_settings {
 
     /* doctor */
     const char *doctor_root;
+
+    /* npu */
+    int64_t npu_rows, npu_inputs, npu_channels, npu_bits; /* 0: not given */
 } cli_settings;
 
 enum cli_bench_format { BENCH_NONE, BENCH_CSV, BENCH_JSON, BENCH_JSONL, BENCH_MARKDOWN, BENCH_SQL };
