@@ -1,5 +1,6 @@
 /* The interposer of the system-call shim. Owns the table of node files, the options and the transcript; knows no driver's
- * requests. Everything here must work in any thread and before main. */
+ * requests. Works in any thread. Sanitizers' runtimes call libc before they are set up: until this library's constructor has
+ * run, calls go straight to the kernel, and the file is built without ThreadSanitizer's instrumentation. */
 #include "shim/shim.h"
 
 #include <dlfcn.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -45,7 +47,7 @@ static struct {
     void *(*mmap)(void *address, size_t size, int protection, int flags, int descriptor, off_t offset);
     int (*munmap)(void *address, size_t size);
 } real;
-static pthread_once_t real_once = PTHREAD_ONCE_INIT;
+static atomic_bool ready; /* `real` is filled */
 
 static pthread_mutex_t state_lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct shim_driver *driver; /* played now, NULL: none */
@@ -66,7 +68,7 @@ static FILE *transcript;
 static char soc[128];        /* option soc: the SoC's name in the device tree, "" for no device tree */
 static char lock_prefix[64]; /* where lock files of the played machine stand */
 
-static void resolve(void)
+__attribute__((constructor)) static void resolve(void)
 {
     /* Through memcpy, since ISO C has no conversion from object to function pointers. */
     void *symbols[6] = {dlsym(RTLD_NEXT, "open"),  dlsym(RTLD_NEXT, "openat"), dlsym(RTLD_NEXT, "close"),
@@ -77,6 +79,7 @@ static void resolve(void)
     memcpy(&real.ioctl, &symbols[3], sizeof real.ioctl);
     memcpy(&real.mmap, &symbols[4], sizeof real.mmap);
     memcpy(&real.munmap, &symbols[5], sizeof real.munmap);
+    atomic_store(&ready, true);
 }
 
 /* ---- options ---- */
@@ -226,7 +229,6 @@ static int start_locked(const char *text, const char *script, const char *path)
 
 EXPORT int ork_shim_configure(const char *text, const char *script, const char *path)
 {
-    pthread_once(&real_once, resolve);
     pthread_mutex_lock(&state_lock);
     int result = 0, left = 0;
     if (open_nodes)
@@ -459,7 +461,8 @@ static mode_t mode_argument(int flags, va_list arguments)
 
 static int open_any(int directory, const char *path, int flags, mode_t mode)
 {
-    pthread_once(&real_once, resolve);
+    if (!atomic_load(&ready))
+        return (int)syscall(SYS_openat, directory, path, flags, mode);
     int descriptor;
     if (node_open(path, flags, mode, &descriptor))
         return descriptor;
@@ -517,7 +520,8 @@ EXPORT int __open64_2(const char *path, int flags)
 
 EXPORT int close(int descriptor)
 {
-    pthread_once(&real_once, resolve);
+    if (!atomic_load(&ready))
+        return (int)syscall(SYS_close, descriptor);
     struct node *node = NULL;
     if (descriptor >= 0 && descriptor < FILES_MAX && atomic_load(&busy)) {
         pthread_mutex_lock(&state_lock);
@@ -539,7 +543,8 @@ EXPORT int ioctl(int descriptor, unsigned long request, ...)
     va_start(arguments, request);
     void *argument = va_arg(arguments, void *);
     va_end(arguments);
-    pthread_once(&real_once, resolve);
+    if (!atomic_load(&ready))
+        return (int)syscall(SYS_ioctl, descriptor, request, argument);
     struct node *node = node_get(descriptor);
     if (!node)
         return real.ioctl(descriptor, request, argument);
@@ -563,7 +568,8 @@ EXPORT int ioctl(int descriptor, unsigned long request, ...)
 
 static void *map_any(void *address, size_t size, int protection, int flags, int descriptor, off_t offset)
 {
-    pthread_once(&real_once, resolve);
+    if (!atomic_load(&ready))
+        return (void *)syscall(SYS_mmap, address, size, protection, flags, descriptor, offset);
     struct node *node = flags & MAP_ANONYMOUS ? NULL : node_get(descriptor);
     if (!node)
         return real.mmap(address, size, protection, flags, descriptor, offset);
@@ -597,7 +603,8 @@ EXPORT void *mmap64(void *address, size_t size, int protection, int flags, int d
 
 EXPORT int munmap(void *address, size_t size)
 {
-    pthread_once(&real_once, resolve);
+    if (!atomic_load(&ready))
+        return (int)syscall(SYS_munmap, address, size);
     if (atomic_load(&busy) && driver) {
         int result = driver->unmap(address, size);
         if (result != -ENOENT) {
