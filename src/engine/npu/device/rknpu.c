@@ -611,9 +611,11 @@ static ork_status find_node(struct rknpu *r, ork_error *error)
     }
     if (*denied) {
         errno = denied_errno;
-        ork_error_errno(error, denied, denied_errno == EBUSY ? "the node is busy"
-                                                             : "cannot open the node (is this user in its group, render or "
-                                                               "video?)");
+        ork_error_errno(error, denied,
+                        denied_errno == EBUSY                              ? "the node is busy"
+                        : denied_errno == EACCES || denied_errno == EPERM ? "cannot open the node (is this user in its "
+                                                                            "group, render or video?)"
+                                                                          : "cannot open the node");
         return error ? error->code : ORK_IO;
     }
     return ork_error_set(error, ORK_NOT_FOUND, "/dev/dri", -1,
