@@ -57,13 +57,13 @@ static void write_core(struct product *p, uint32_t core)
         uint32_t slot_bytes = 8 * ORK_NPU_PROGRAM_SLOT_WORDS;
         uint64_t *words = (uint64_t *)(p->programs.host + (size_t)index * slot_bytes);
         struct ork_npu_shape shape = {.type = ORK_NPU_W8A8, .m = p->m, .k = p->k, .n = p->task_n};
-        struct ork_npu_addresses addresses = {.a = p->a.iova,
-                                              .b = p->b.iova + index * p->task_n * p->k,
-                                              .c = p->c.iova + index * p->task_n * p->m * 4};
+        struct ork_npu_addresses addresses = {
+            .a = p->a.iova, .b = p->b.iova + index * p->task_n * p->k, .c = p->c.iova + index * p->task_n * p->m * 4};
         check(ork_npu_program_write(&shape, &addresses, words, &error), &error);
         tasks[t] = (struct ork_npu_task){p->programs.iova + index * slot_bytes, ork_npu_program_words(ORK_NPU_W8A8)};
         bool last = t + 1 == p->tasks;
-        ork_npu_program_set_next(ORK_NPU_W8A8, last, last ? 0 : tasks[t].program_iova + slot_bytes, ORK_NPU_W8A8, words);
+        ork_npu_program_set_next(ORK_NPU_W8A8, last, last ? 0 : tasks[t].program_iova + slot_bytes, ORK_NPU_W8A8,
+                                 words);
     }
     const struct ork_npu_buffer *inputs[] = {&p->programs, &p->a, &p->b}, *outputs[] = {&p->c};
     struct ork_npu_job_params params = {.core = p->first_core + core,

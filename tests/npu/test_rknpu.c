@@ -374,7 +374,8 @@ static void test_lost(void **state)
 static void test_odd_completions(void **state)
 {
     (void)state;
-    struct ork_npu_device *device = begin("rknpu,reset_ms=10", "late:at=0,us=30000;early:at=1,us=20000;lost:at=3", NULL);
+    struct ork_npu_device *device =
+        begin("rknpu,reset_ms=10", "late:at=0,us=30000;early:at=1,us=20000;lost:at=3", NULL);
     ork_error error = {0};
     struct product p;
     product_make(&p, device, 4, 64, 32, 4, 1, 2, 0, 65);
@@ -404,7 +405,8 @@ static void test_odd_completions(void **state)
 static void test_wrong_outputs(void **state)
 {
     (void)state;
-    struct ork_npu_device *device = begin("rknpu", "flip:at=0,words=3;constant:at=1,value=5;tail:at=2,atoms=2;untouched:at=3", NULL);
+    struct ork_npu_device *device =
+        begin("rknpu", "flip:at=0,words=3;constant:at=1,value=5;tail:at=2,atoms=2;untouched:at=3", NULL);
     struct product p;
     product_make(&p, device, 4, 64, 32, 1, 1, 0, 0, 68);
     for (uint32_t i = 0; i < 4; i++)
@@ -560,8 +562,10 @@ static void test_transcript(void **state)
         "dma_addr=0xfffff000, iommu_domain_id=6}) = 0",
         "RKNPU_MEM_MAP, {handle=2, offset=0x",
         "RKNPU_MEM_SYNC, {flags=0x1, obj_addr=0x",
-        "RKNPU_SUBMIT, {flags=0x7, timeout=500000, task_start=0, task_number=3, task_counter=0, priority=0, task_obj_addr=0x",
-        "iommu_domain_id=6, task_base_addr=0, hw_elapse_time=0, core_mask=0x2, fence_fd=-1, subcore_task=[{0, 3}, {0, 3}, "
+        "RKNPU_SUBMIT, {flags=0x7, timeout=500000, task_start=0, task_number=3, task_counter=0, priority=0, "
+        "task_obj_addr=0x",
+        "iommu_domain_id=6, task_base_addr=0, hw_elapse_time=0, core_mask=0x2, fence_fd=-1, subcore_task=[{0, 3}, {0, "
+        "3}, "
         "{0, 3}, {0, 3}, {0, 3}]}) = 0",
         "RKNPU_MEM_SYNC, {flags=0x2, obj_addr=0x",
         "munmap(0x",
@@ -586,13 +590,16 @@ static void test_transcript(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_lock),           cmocka_unit_test(test_memory),         cmocka_unit_test(test_many_buffers),
-        cmocka_unit_test(test_failing_memory), cmocka_unit_test(test_products),       cmocka_unit_test(test_job_arrays),
-        cmocka_unit_test(test_forgotten_sync), cmocka_unit_test(test_domains),        cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_refused_submit), cmocka_unit_test(test_pinned_domain),  cmocka_unit_test(test_signals),
-        cmocka_unit_test(test_close_running),  cmocka_unit_test(test_transcript),
-        cmocka_unit_test(test_odd_completions), cmocka_unit_test(test_wrong_outputs),
+        cmocka_unit_test(test_numbers),        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_versions),       cmocka_unit_test(test_lock),
+        cmocka_unit_test(test_memory),         cmocka_unit_test(test_many_buffers),
+        cmocka_unit_test(test_failing_memory), cmocka_unit_test(test_products),
+        cmocka_unit_test(test_job_arrays),     cmocka_unit_test(test_forgotten_sync),
+        cmocka_unit_test(test_domains),        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_refused_submit), cmocka_unit_test(test_pinned_domain),
+        cmocka_unit_test(test_signals),        cmocka_unit_test(test_close_running),
+        cmocka_unit_test(test_transcript),     cmocka_unit_test(test_odd_completions),
+        cmocka_unit_test(test_wrong_outputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,8 +136,8 @@ static void work_make(struct work *w, uint32_t domain)
         uint64_t *program = (uint64_t *)(w->programs.host + at);
         assert_int_equal(ork_npu_program_write(&shape, &addresses, program, &error), ORK_OK);
         /* Pairs are linked: tasks 0-1, 2-3, 4-5. */
-        ork_npu_program_set_next(ORK_NPU_W8A8, i % 2, i % 2 ? 0 : (uint32_t)w->programs.iova + at + 8 * 128, ORK_NPU_W8A8,
-                                 program);
+        ork_npu_program_set_next(ORK_NPU_W8A8, i % 2, i % 2 ? 0 : (uint32_t)w->programs.iova + at + 8 * 128,
+                                 ORK_NPU_W8A8, program);
         uint8_t *task = w->tasks.host + 40 * i;
         put32(task, 8, 0xd);
         put32(task, 12, 0x300);
@@ -497,10 +497,10 @@ static void test_close_under_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_actions),      cmocka_unit_test(test_memory),   cmocka_unit_test(test_struct_sizes),
-        cmocka_unit_test(test_blocking),     cmocka_unit_test(test_slots),    cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_task_fields),  cmocka_unit_test(test_unlinked), cmocka_unit_test(test_microseconds),
-        cmocka_unit_test(test_lost),         cmocka_unit_test(test_domains),  cmocka_unit_test(test_close_under_way),
+        cmocka_unit_test(test_actions),     cmocka_unit_test(test_memory),   cmocka_unit_test(test_struct_sizes),
+        cmocka_unit_test(test_blocking),    cmocka_unit_test(test_slots),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_task_fields), cmocka_unit_test(test_unlinked), cmocka_unit_test(test_microseconds),
+        cmocka_unit_test(test_lost),        cmocka_unit_test(test_domains),  cmocka_unit_test(test_close_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

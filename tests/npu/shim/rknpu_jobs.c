@@ -230,7 +230,7 @@ static bool shows_in_memory(enum ork_npu_fault_kind kind)
            kind == ORK_FAULT_TAIL || kind == ORK_FAULT_FLIP;
 }
 
-/* One kick, on the core's thread. The lock is not held while the silicon computes. */
+/* One kick, on the core's thread. The lock is not held while healthy silicon computes. */
 static void run_kick(struct rk_core *core, uint32_t index)
 {
     struct ork_silicon_kick kick = core->kick;
@@ -254,9 +254,12 @@ static void run_kick(struct rk_core *core, uint32_t index)
     struct ork_silicon_outcome outcome = {0};
     if (rk.generation == generation && !rk.stopping && !rk.resetting) {
         kick.fault = shows_in_memory(fault.kind) ? &fault : NULL;
-        pthread_mutex_unlock(&rk.lock);
+        /* The model writes the right output first and spoils it then: nobody shall see it in between. */
+        if (!kick.fault)
+            pthread_mutex_unlock(&rk.lock);
         ork_silicon_run(rk.silicon, &kick, &outcome);
-        pthread_mutex_lock(&rk.lock);
+        if (!kick.fault)
+            pthread_mutex_lock(&rk.lock);
         core->task_counter = outcome.task_counter;
         if (outcome.anomalies) {
             rk.count.anomalies++;

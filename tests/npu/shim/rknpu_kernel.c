@@ -123,8 +123,14 @@ static int object_create(struct rk_object **made, uint32_t flags, uint64_t size,
     struct rk_object *o = calloc(1, sizeof *o);
     if (!o)
         return -ENOMEM;
-    *o = (struct rk_object){.next = *link, .id = rk.next_id, .flags = flags, .domain = domain, .iova = iova,
-                            .size_bytes = size, .map_offset = rk.next_offset, .references = 1};
+    *o = (struct rk_object){.next = *link,
+                            .id = rk.next_id,
+                            .flags = flags,
+                            .domain = domain,
+                            .iova = iova,
+                            .size_bytes = size,
+                            .map_offset = rk.next_offset,
+                            .references = 1};
     o->host = shim_pages_allocate(size);
     o->device = flags & RK_CACHEABLE ? shim_pages_allocate(size) : o->host;
     o->fresh = calloc(size / RK_PAGE, sizeof *o->fresh);
@@ -245,7 +251,8 @@ static int memory_sync(void *context, void *copy)
         return -EINVAL;
     if (flags & SYNC_TO_DEVICE) {
         copy_words(o->device + offset, o->host + offset, size);
-        for (uint64_t page = (offset + RK_PAGE - 1) / RK_PAGE; o->fresh_pages && page < (offset + size) / RK_PAGE; page++)
+        for (uint64_t page = (offset + RK_PAGE - 1) / RK_PAGE; o->fresh_pages && page < (offset + size) / RK_PAGE;
+             page++)
             if (o->fresh[page]) {
                 o->fresh[page] = false;
                 o->fresh_pages--;
@@ -349,8 +356,9 @@ static int rknpu_ioctl(void *context, unsigned long request, void *argument)
 {
     struct file *file = context;
     if (file->display)
-        return request == SHIM_DRM_VERSION ? shim_drm_version(argument, 3, 0, 0, "rockchip", "20140818", "RockChip Soc DRM")
-                                           : -EINVAL;
+        return request == SHIM_DRM_VERSION
+                   ? shim_drm_version(argument, 3, 0, 0, "rockchip", "20140818", "RockChip Soc DRM")
+                   : -EINVAL;
     if (request == SHIM_DRM_VERSION)
         return rk.misc ? -EINVAL
                        : shim_drm_version(argument, 0, (int)(rk.version / 100 % 100), (int)(rk.version % 100), "rknpu",
@@ -361,9 +369,9 @@ static int rknpu_ioctl(void *context, unsigned long request, void *argument)
     uint32_t size = r->number == 0x42 && rk.version < 906 ? 40 : r->size_bytes;
     pthread_mutex_lock(&rk.lock);
     uint64_t number = ++rk.requests;
-    int result = rk.interrupt_every && number % rk.interrupt_every == 0  ? -EINTR
-                 : rk.restart_every && number % rk.restart_every == 0    ? -ERESTARTSYS_NUMBER
-                                                                         : 0;
+    int result = rk.interrupt_every && number % rk.interrupt_every == 0 ? -EINTR
+                 : rk.restart_every && number % rk.restart_every == 0   ? -ERESTARTSYS_NUMBER
+                                                                        : 0;
     if (!result) {
         unsigned directions = r->number == 0x09 ? _IOC_WRITE : _IOC_READ | _IOC_WRITE;
         result = shim_drm_call(file, request, _IOC(directions, r->type, r->number, size), argument, r->handler);
@@ -462,15 +470,16 @@ static bool rknpu_describe(unsigned long request, const void *argument, char *te
     size -= (size_t)n;
     switch (r->number) {
     case 0x41:
-        snprintf(text, size,
-                 "{flags=%#x, timeout=%u, task_start=%u, task_number=%u, task_counter=%u, priority=%d, task_obj_addr=%#llx, "
-                 "iommu_domain_id=%u, task_base_addr=%#llx, hw_elapse_time=%lld, core_mask=%#x, fence_fd=%d, "
-                 "subcore_task=[{%u, %u}, {%u, %u}, {%u, %u}, {%u, %u}, {%u, %u}]}",
-                 rk_get32(a, 0), rk_get32(a, 4), rk_get32(a, 8), rk_get32(a, 12), rk_get32(a, 16), (int)rk_get32(a, 20),
-                 (unsigned long long)rk_get64(a, 24), rk_get32(a, 32), (unsigned long long)rk_get64(a, 40),
-                 (long long)rk_get64(a, 48), rk_get32(a, 56), (int)rk_get32(a, 60), rk_get32(a, 64), rk_get32(a, 68),
-                 rk_get32(a, 72), rk_get32(a, 76), rk_get32(a, 80), rk_get32(a, 84), rk_get32(a, 88), rk_get32(a, 92),
-                 rk_get32(a, 96), rk_get32(a, 100));
+        snprintf(
+            text, size,
+            "{flags=%#x, timeout=%u, task_start=%u, task_number=%u, task_counter=%u, priority=%d, task_obj_addr=%#llx, "
+            "iommu_domain_id=%u, task_base_addr=%#llx, hw_elapse_time=%lld, core_mask=%#x, fence_fd=%d, "
+            "subcore_task=[{%u, %u}, {%u, %u}, {%u, %u}, {%u, %u}, {%u, %u}]}",
+            rk_get32(a, 0), rk_get32(a, 4), rk_get32(a, 8), rk_get32(a, 12), rk_get32(a, 16), (int)rk_get32(a, 20),
+            (unsigned long long)rk_get64(a, 24), rk_get32(a, 32), (unsigned long long)rk_get64(a, 40),
+            (long long)rk_get64(a, 48), rk_get32(a, 56), (int)rk_get32(a, 60), rk_get32(a, 64), rk_get32(a, 68),
+            rk_get32(a, 72), rk_get32(a, 76), rk_get32(a, 80), rk_get32(a, 84), rk_get32(a, 88), rk_get32(a, 92),
+            rk_get32(a, 96), rk_get32(a, 100));
         break;
     case 0x42:
         n = snprintf(text, size, "{handle=%u, flags=%#x, size=%llu, obj_addr=%#llx, dma_addr=%#llx", rk_get32(a, 0),
@@ -508,11 +517,21 @@ static uint64_t rknpu_count(const char *name)
         const char *name;
         uint64_t value;
     } table[] = {
-        {"objects", rk.held_objects},         {"held_bytes", rk.held_bytes},     {"domain", rk.domain},
-        {"references", (uint64_t)rk.domain_references}, {"switches", rk.count.switches}, {"submits", rk.count.submits},
-        {"kicks", rk.count.kicks},            {"completed", rk.count.completed}, {"resets", rk.count.resets},
-        {"reaped", rk.count.reaped},          {"leaked", rk.count.leaked},       {"anomalies", rk.count.anomalies},
-        {"spurious", rk.count.spurious},      {"evicted", rk.count.evicted},     {"freed_busy", rk.count.freed_busy},
+        {"objects", rk.held_objects},
+        {"held_bytes", rk.held_bytes},
+        {"domain", rk.domain},
+        {"references", (uint64_t)rk.domain_references},
+        {"switches", rk.count.switches},
+        {"submits", rk.count.submits},
+        {"kicks", rk.count.kicks},
+        {"completed", rk.count.completed},
+        {"resets", rk.count.resets},
+        {"reaped", rk.count.reaped},
+        {"leaked", rk.count.leaked},
+        {"anomalies", rk.count.anomalies},
+        {"spurious", rk.count.spurious},
+        {"evicted", rk.count.evicted},
+        {"freed_busy", rk.count.freed_busy},
         {"requests", rk.requests},
     };
     uint64_t value = UINT64_MAX;

@@ -145,7 +145,8 @@ static const char *result_text(char *text, size_t size, int result)
         snprintf(text, size, "%d", result);
     else {
         const char *name = strerrorname_np(-result);
-        snprintf(text, size, "-1 %s (%s)", name ? name : "?", strerrordesc_np(-result) ? strerrordesc_np(-result) : "?");
+        snprintf(text, size, "-1 %s (%s)", name ? name : "?",
+                 strerrordesc_np(-result) ? strerrordesc_np(-result) : "?");
     }
     return text;
 }
@@ -346,7 +347,7 @@ void shim_pages_free(void *pages, size_t size)
 static bool node_path(const char *path)
 {
     return (!strncmp(path, "/dev/dri/", 9) || !strncmp(path, "/dev/accel/", 11) ||
-                    !strncmp(path, "/dev/dma_heap/", 14) || !strcmp(path, "/dev/rknpu"));
+            !strncmp(path, "/dev/dma_heap/", 14) || !strcmp(path, "/dev/rknpu"));
 }
 
 /* Other files that belong to the played machine: the device tree's name of the SoC, and lock files, which are those of this
@@ -417,7 +418,9 @@ out:
     free(node);
     char text[128];
     transcript_line("openat(AT_FDCWD, \"%s\", %s%s) = %s", path,
-                    (flags & O_ACCMODE) == O_RDWR ? "O_RDWR" : (flags & O_ACCMODE) == O_WRONLY ? "O_WRONLY" : "O_RDONLY",
+                    (flags & O_ACCMODE) == O_RDWR     ? "O_RDWR"
+                    : (flags & O_ACCMODE) == O_WRONLY ? "O_WRONLY"
+                                                      : "O_RDONLY",
                     flags & O_CLOEXEC ? "|O_CLOEXEC" : "", result_text(text, sizeof text, result));
     if (result < 0)
         errno = -result;
@@ -582,8 +585,9 @@ static void *map_any(void *address, size_t size, int protection, int flags, int 
         result_text(text, sizeof text, result);
     else
         snprintf(text, sizeof text, "%p", memory);
-    transcript_line("mmap(NULL, %zu, %s%s, MAP_SHARED, %d, %#llx) = %s", size, protection & PROT_READ ? "PROT_READ" : "0",
-                    protection & PROT_WRITE ? "|PROT_WRITE" : "", descriptor, (unsigned long long)offset, text);
+    transcript_line("mmap(NULL, %zu, %s%s, MAP_SHARED, %d, %#llx) = %s", size,
+                    protection & PROT_READ ? "PROT_READ" : "0", protection & PROT_WRITE ? "|PROT_WRITE" : "",
+                    descriptor, (unsigned long long)offset, text);
     node_put(node);
     if (!result)
         return memory;

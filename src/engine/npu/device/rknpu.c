@@ -40,9 +40,9 @@ enum {
     /* More mappings than this in a domain have wedged boards (about 2,340: ork-driver.md 4.5). */
     BUFFERS_MAX = 2048
 };
-#define REAP_US 500000u         /* see above; the mainline driver's watchdog has the same value */
-#define DRAIN_US 100000u        /* close waits so long behind a job that may still run */
-#define SETTLE_NS 1000000u      /* after a reset */
+#define REAP_US 500000u                /* see above; the mainline driver's watchdog has the same value */
+#define DRAIN_US 100000u               /* close waits so long behind a job that may still run */
+#define SETTLE_NS 1000000u             /* after a reset */
 #define SWITCH_REFUSED_NS 100000000ull /* EINVAL after so long a wait: the domain could not be switched */
 
 /* A buffer of tasks and which of its units are taken. */
@@ -57,9 +57,9 @@ struct ork_npu_job {
     struct pool *pool;
     uint32_t first_unit, units;
     uint32_t core, domain, task_start, task_count;
-    bool submitted;       /* since it was made */
-    uint64_t resets;      /* of the device when it was submitted */
-    uint64_t submit_ns;   /* last time */
+    bool submitted;     /* since it was made */
+    uint64_t resets;    /* of the device when it was submitted */
+    uint64_t submit_ns; /* last time */
 };
 
 /* What close must free. */
@@ -121,17 +121,17 @@ static ork_status request_in_domain(struct rknpu *r, uint32_t domain, unsigned l
                                     uint64_t size_bytes, const char *what, ork_error *error)
 {
     if (r->pinned && domain != r->domain)
-        return ork_error_set(error, ORK_IO, r->capabilities.node, -1,
-                             "%s: the driver does not leave domain %u for domain %u: it still counts jobs that were lost "
-                             "(a known fault of it, gone after a reboot)",
-                             what, r->domain, domain);
+        return ork_error_set(
+            error, ORK_IO, r->capabilities.node, -1,
+            "%s: the driver does not leave domain %u for domain %u: it still counts jobs that were lost "
+            "(a known fault of it, gone after a reboot)",
+            what, r->domain, domain);
     uint64_t start = now_ns();
     bool interrupted;
     /* A job that is submitted twice would write its outputs once more after they were read. Where a signal leaves it open
      * whether it was queued, its output will tell. */
-    int result = request == ORK_RKNPU_SUBMIT
-                     ? ork_npu_ioctl_once(r->descriptor, request, argument, &interrupted)
-                     : ork_npu_ioctl(r->descriptor, request, argument);
+    int result = request == ORK_RKNPU_SUBMIT ? ork_npu_ioctl_once(r->descriptor, request, argument, &interrupted)
+                                             : ork_npu_ioctl(r->descriptor, request, argument);
     if (!result) {
         r->domain = domain;
         return ORK_OK;
@@ -139,8 +139,8 @@ static ork_status request_in_domain(struct rknpu *r, uint32_t domain, unsigned l
     if (result == -EINVAL && domain != r->domain && now_ns() - start >= SWITCH_REFUSED_NS) {
         r->pinned = true;
         return ork_error_set(error, ORK_IO, r->capabilities.node, -1,
-                             "%s: the driver did not switch from domain %u to domain %u within %llu ms", what, r->domain,
-                             domain, (unsigned long long)((now_ns() - start) / 1000000u));
+                             "%s: the driver did not switch from domain %u to domain %u within %llu ms", what,
+                             r->domain, domain, (unsigned long long)((now_ns() - start) / 1000000u));
     }
     return request_error(r, error, result, domain, size_bytes, what);
 }
@@ -192,8 +192,8 @@ static struct held *held_find(struct rknpu *r, uint64_t handle)
     return NULL;
 }
 
-static ork_status sync_request(struct rknpu *r, const struct ork_npu_buffer *buffer, uint64_t offset, uint64_t size_bytes,
-                               uint32_t flags, ork_error *error)
+static ork_status sync_request(struct rknpu *r, const struct ork_npu_buffer *buffer, uint64_t offset,
+                               uint64_t size_bytes, uint32_t flags, ork_error *error)
 {
     struct ork_rknpu_mem_sync request = {
         .flags = flags, .object = buffer->object, .offset = offset, .size_bytes = size_bytes};
@@ -210,9 +210,9 @@ static ork_status create_and_map(struct rknpu *r, uint32_t domain, uint64_t size
     /* Addresses aligned to the size (a power of two) break a domain into pieces: npu-hw.md 1.8. */
     if (version >= ORK_RKNPU_VERSION(0, 9, 7))
         create.flags |= ORK_RKNPU_MEM_LIMIT_IOVA_ALIGNMENT;
-    ork_status status =
-        request_in_domain(r, domain, version >= ORK_RKNPU_VERSION(0, 9, 6) ? ORK_RKNPU_MEM_CREATE : ORK_RKNPU_MEM_CREATE_OLD,
-                          &create, size_bytes, "MEM_CREATE", error);
+    ork_status status = request_in_domain(
+        r, domain, version >= ORK_RKNPU_VERSION(0, 9, 6) ? ORK_RKNPU_MEM_CREATE : ORK_RKNPU_MEM_CREATE_OLD, &create,
+        size_bytes, "MEM_CREATE", error);
     if (status != ORK_OK)
         return status;
     void *host = MAP_FAILED;
@@ -260,8 +260,9 @@ static ork_status rknpu_allocate_flags(struct rknpu *r, uint32_t domain, uint64_
 {
     memset(buffer, 0, sizeof *buffer);
     if (domain >= r->capabilities.domains || !size_bytes)
-        return ork_error_set(error, ORK_BAD_ARGUMENT, r->capabilities.node, -1, "buffer of %llu bytes in domain %u of %u",
-                             (unsigned long long)size_bytes, domain, r->capabilities.domains);
+        return ork_error_set(error, ORK_BAD_ARGUMENT, r->capabilities.node, -1,
+                             "buffer of %llu bytes in domain %u of %u", (unsigned long long)size_bytes, domain,
+                             r->capabilities.domains);
     uint64_t used = r->used_bytes[domain];
     if (size_bytes > ORK_NPU_DOMAIN_BYTES || used + size_bytes > ORK_NPU_DOMAIN_BYTES)
         return ork_error_set(error, ORK_NO_MEMORY, r->capabilities.node, -1,
@@ -378,8 +379,8 @@ static ork_status job_check(const struct rknpu *r, const struct ork_npu_job_para
                              params->task_count, r->capabilities.tasks_per_job_max);
     for (uint32_t i = 0; i < params->output_count; i++)
         if (params->outputs[i]->domain != params->domain)
-            return ork_error_set(error, ORK_BAD_ARGUMENT, node, -1, "output %u of a job in domain %u is in domain %u", i,
-                                 params->domain, params->outputs[i]->domain);
+            return ork_error_set(error, ORK_BAD_ARGUMENT, node, -1, "output %u of a job in domain %u is in domain %u",
+                                 i, params->domain, params->outputs[i]->domain);
     for (uint32_t i = 0; i < params->task_count; i++) {
         const struct ork_npu_task *task = &params->tasks[i];
         if (task->program_words <= PROGRAM_TAIL_WORDS || task->program_iova % 16 || !program_mapped(params, task))
@@ -573,10 +574,11 @@ static ork_status misc_flavour(int descriptor, ork_error *error)
     if (!ork_npu_ioctl(descriptor, ORK_RKNPU_MISC_ACTION, &request))
         snprintf(version, sizeof version, " %u.%u.%u", request.value / 10000, request.value / 100 % 100,
                  request.value % 100);
-    return ork_error_set(error, ORK_UNSUPPORTED, "/dev/rknpu", -1,
-                         "this kernel's rknpu%s is built for dma-heap memory (CONFIG_ROCKCHIP_RKNPU_DMA_HEAP); a kernel with "
-                         "CONFIG_ROCKCHIP_RKNPU_DRM_GEM is needed",
-                         version);
+    return ork_error_set(
+        error, ORK_UNSUPPORTED, "/dev/rknpu", -1,
+        "this kernel's rknpu%s is built for dma-heap memory (CONFIG_ROCKCHIP_RKNPU_DMA_HEAP); a kernel with "
+        "CONFIG_ROCKCHIP_RKNPU_DRM_GEM is needed",
+        version);
 }
 
 static ork_status find_node(struct rknpu *r, ork_error *error)
@@ -612,7 +614,7 @@ static ork_status find_node(struct rknpu *r, ork_error *error)
     if (*denied) {
         errno = denied_errno;
         ork_error_errno(error, denied,
-                        denied_errno == EBUSY                              ? "the node is busy"
+                        denied_errno == EBUSY                             ? "the node is busy"
                         : denied_errno == EACCES || denied_errno == EPERM ? "cannot open the node (is this user in its "
                                                                             "group, render or video?)"
                                                                           : "cannot open the node");
@@ -635,10 +637,11 @@ static ork_status check_driver(struct rknpu *r, ork_error *error)
         return request_error(r, error, result, 0, 0, "ACTION");
     uint32_t version = c->driver_version;
     if (version < ORK_RKNPU_VERSION(0, 9, 2))
-        return ork_error_set(error, ORK_UNSUPPORTED, c->node, -1,
-                             "rknpu driver %u.%u.%u is too old: int8 products fail on it now and then; 0.9.2 is the least, "
-                             "0.9.8 the best known",
-                             version / 10000, version / 100 % 100, version % 100);
+        return ork_error_set(
+            error, ORK_UNSUPPORTED, c->node, -1,
+            "rknpu driver %u.%u.%u is too old: int8 products fail on it now and then; 0.9.2 is the least, "
+            "0.9.8 the best known",
+            version / 10000, version / 100 % 100, version % 100);
     if (c->hardware_version != ORK_RKNPU_HARDWARE_VERSION)
         return ork_error_set(error, ORK_UNSUPPORTED, c->node, -1, "the NPU says it is version %#x, known is %#x",
                              c->hardware_version, ORK_RKNPU_HARDWARE_VERSION);

@@ -13,8 +13,8 @@ struct ork_rknpu_action {
 };
 
 struct ork_rknpu_mem_create {
-    uint32_t handle; /* out; in: an object that exists, to look up */
-    uint32_t flags;  /* ORK_RKNPU_MEM_... */
+    uint32_t handle;     /* out; in: an object that exists, to look up */
+    uint32_t flags;      /* ORK_RKNPU_MEM_... */
     uint64_t size_bytes; /* out: in whole pages */
     uint64_t object;     /* out: the driver's name of it */
     uint64_t iova;       /* out */
@@ -43,9 +43,9 @@ struct ork_rknpu_mem_sync {
 
 #define ORK_RKNPU_SUBCORES 5
 struct ork_rknpu_submit {
-    uint32_t flags;        /* ORK_RKNPU_JOB_... */
-    uint32_t timeout;      /* ms when blocking; compared with microseconds when not, see rknpu.c */
-    uint32_t task_start;   /* RK3588: only checked and reported, the ranges of the cores stand below */
+    uint32_t flags;      /* ORK_RKNPU_JOB_... */
+    uint32_t timeout;    /* ms when blocking; compared with microseconds when not, see rknpu.c */
+    uint32_t task_start; /* RK3588: only checked and reported, the ranges of the cores stand below */
     uint32_t task_number;
     uint32_t task_counter; /* out */
     int32_t priority;
@@ -117,6 +117,6 @@ enum { ORK_RKNPU_JOB_PC = 0x1, ORK_RKNPU_JOB_NONBLOCK = 0x2, ORK_RKNPU_JOB_PINGP
 
 #define ORK_RKNPU_HARDWARE_VERSION 0x46495245u
 /* As GET_DRIVER_VERSION answers: major * 10000 + minor * 100 + patch. */
-#define ORK_RKNPU_VERSION(major, minor, patch) ((major) * 10000u + (minor) * 100u + (patch))
+#define ORK_RKNPU_VERSION(major, minor, patch) ((major)*10000u + (minor)*100u + (patch))
 
 #endif
