@@ -11,9 +11,8 @@
 void bench_open(struct bench *bench, uint32_t cores, uint64_t seed)
 {
     *bench = (struct bench){.seed = seed};
-    bench->memory = aligned_alloc(4096, BENCH_BYTES);
+    bench->memory = calloc(1, BENCH_BYTES);
     assert_non_null(bench->memory);
-    memset(bench->memory, 0, BENCH_BYTES);
     assert_int_equal(ork_silicon_create(cores, &bench->silicon, NULL), ORK_OK);
     assert_int_equal(ork_silicon_map(bench->silicon, 0, BENCH_IOVA, bench->memory, BENCH_BYTES, true, NULL), ORK_OK);
 }
@@ -353,24 +352,48 @@ int32_t bench_c(const struct bench *bench, const struct bench_task *task, uint32
     return real > -1e9f && real < 1e9f ? (int32_t)real : INT32_MIN;
 }
 
-int32_t bench_expected(const struct bench *bench, const struct bench_task *task, uint32_t m, uint32_t n)
+static int32_t of_output_type(const struct bench_task *task, int64_t sum)
 {
-    int64_t sum = 0;
-    for (uint32_t k = 0; k < task->k; k++)
-        sum += (int64_t)bench_a(bench, task, m, k) * bench_b(bench, task, n, k);
     if (task->int4)
         sum = sum > 32767 ? 32767 : sum < -32768 ? -32768 : sum;
     return (int32_t)sum;
 }
 
+int32_t bench_expected(const struct bench *bench, const struct bench_task *task, uint32_t m, uint32_t n)
+{
+    int64_t sum = 0;
+    for (uint32_t k = 0; k < task->k; k++)
+        sum += (int64_t)bench_a(bench, task, m, k) * bench_b(bench, task, n, k);
+    return of_output_type(task, sum);
+}
+
+static int64_t dot(const int8_t *a, const int8_t *b, uint32_t count)
+{
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < count; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+/* bench_expected of every cell, with each operand read out once. */
 uint64_t bench_wrong(const struct bench *bench, const struct bench_task *task, uint32_t begin, uint32_t end,
                      uint32_t from, uint32_t to)
 {
     uint64_t wrong = 0;
-    for (uint32_t m = begin; m < end; m++)
+    int8_t *a = malloc(task->k), *b = malloc((size_t)task->n * task->k);
+    assert_true(a && b);
+    for (uint32_t n = 0; n < task->n; n++)
+        for (uint32_t k = 0; k < task->k && begin < end; k++)
+            b[(size_t)n * task->k + k] = (int8_t)bench_b(bench, task, n, k);
+    for (uint32_t m = begin; m < end; m++) {
+        for (uint32_t k = 0; k < task->k; k++)
+            a[k] = (int8_t)bench_a(bench, task, m, k);
         for (uint32_t n = 0; n < task->n; n++)
             if (n % 64 >= from && n % 64 < to)
-                wrong += bench_c(bench, task, m, n) != bench_expected(bench, task, m, n);
+                wrong += bench_c(bench, task, m, n) != of_output_type(task, dot(a, b + (size_t)n * task->k, task->k));
+    }
+    free(a);
+    free(b);
     return wrong;
 }
 

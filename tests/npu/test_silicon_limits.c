@@ -401,74 +401,75 @@ static void test_rows(void **state)
 }
 
 /* One register changed, and the task never completes. */
+static const struct {
+    uint16_t offset;
+    uint32_t value;
+} unknown_values[] = {
+    {0x100c, 0x360},      /* int4 here, int8 in the other blocks */
+    {0x100c, 0x060},      /* int4 in, int8 processed: mixed precisions do not exist */
+    {0x100c, 0x120},      /* fp16 */
+    {0x3010, 0x601},      /* */
+    {0x3010, 0x003},      /* depthwise */
+    {0x4010, 0x20000000}, /* int8 -> int16 */
+    {0x4010, 0x00000000}, /* int8 -> int8 is not modelled */
+    {0x4010, 0x98000006}, /* int4 -> int32 */
+    {0x104c, 0},
+    {0x1050, 0},
+    {0x4084, 0},
+    {0x4084, 0x10001},
+    {0x4088, 1},
+    {0x4080, 1},
+    {0x301c, 1},
+    {0x4040, 0},
+    {0x4060, 0},
+    {0x4070, 0},
+    {0x400c, 0x1e5},
+    {0x400c, 0x1e0},
+    {0x1014, 0x12},
+    {0x1068, 0x11},
+    {0x1100, 7},
+    {0x1140, 1},
+    {0x1040, 0x10b1},
+    {0x1020, 7 << 16 | 1},
+    {0x1024, 63 << 16 | 96},
+    {0x1024, 31 << 16 | 64},
+    {0x1028, 5},
+    {0x102c, 7},
+    {0x1030, 64 * 65},
+    {0x1034, 32},
+    {0x1038, 0x01010040 + 32},
+    {0x1038, 0x02010040},
+    {0x1084, 6 << 16 | 2},
+    {0x1088, 32},
+    {0x3014, 6},
+    {0x3018, 31},
+    {0x4030, 6},
+    {0x4034, 1},
+    {0x403c, 31 << 16 | 63},
+    {0x4058, 31},
+    {0x405c, 6},
+    {0x4004, 0x6 | 0x20},
+    {0x4050, 0x7fd},
+};
+
 static void test_config(void **state)
 {
     (void)state;
-    static const struct {
-        uint16_t offset;
-        uint32_t value;
-    } cases[] = {
-        {0x100c, 0x360},      /* int4 here, int8 in the other blocks */
-        {0x100c, 0x060},      /* int4 in, int8 processed: mixed precisions do not exist */
-        {0x100c, 0x120},      /* fp16 */
-        {0x3010, 0x601},      /* */
-        {0x3010, 0x003},      /* depthwise */
-        {0x4010, 0x20000000}, /* int8 -> int16 */
-        {0x4010, 0x00000000}, /* int8 -> int8 is not modelled */
-        {0x4010, 0x98000006}, /* int4 -> int32 */
-        {0x104c, 0},
-        {0x1050, 0},
-        {0x4084, 0},
-        {0x4084, 0x10001},
-        {0x4088, 1},
-        {0x4080, 1},
-        {0x301c, 1},
-        {0x4040, 0},
-        {0x4060, 0},
-        {0x4070, 0},
-        {0x400c, 0x1e5},
-        {0x400c, 0x1e0},
-        {0x1014, 0x12},
-        {0x1068, 0x11},
-        {0x1100, 7},
-        {0x1140, 1},
-        {0x1040, 0x10b1},
-        {0x1020, 7 << 16 | 1},
-        {0x1024, 63 << 16 | 96},
-        {0x1024, 31 << 16 | 64},
-        {0x1028, 5},
-        {0x102c, 7},
-        {0x1030, 64 * 65},
-        {0x1034, 32},
-        {0x1038, 0x01010040 + 32},
-        {0x1038, 0x02010040},
-        {0x1084, 6 << 16 | 2},
-        {0x1088, 32},
-        {0x3014, 6},
-        {0x3018, 31},
-        {0x4030, 6},
-        {0x4034, 1},
-        {0x403c, 31 << 16 | 63},
-        {0x4058, 31},
-        {0x405c, 6},
-        {0x4004, 0x6 | 0x20},
-        {0x4050, 0x7fd},
-    };
     struct fixture f;
     set_up_small(&f);
     assert_int_equal(fresh(&f).anomalies, 0);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        bench_set(&f.program, cases[i].offset, cases[i].value);
-        if (cases[i].offset == 0x4004) { /* only when the groups stand apart */
+    for (size_t i = 0; i < sizeof unknown_values / sizeof *unknown_values; i++) {
+        bench_set(&f.program, unknown_values[i].offset, unknown_values[i].value);
+        if (unknown_values[i].offset == 0x4004) { /* only when the groups stand apart */
             bench_write(&f.task, &f.program);
             assert_true(fresh(&f).interrupt);
-            bench_set(&f.program, cases[i].offset, cases[i].value);
+            bench_set(&f.program, unknown_values[i].offset, unknown_values[i].value);
             const struct ork_silicon_outcome outcome = bench_run_one(&f.bench, &f.program);
             assert_hangs(&outcome, ORK_SILICON_CONFIG);
         } else {
             const struct ork_silicon_outcome outcome = fresh(&f);
             if (!(outcome.anomalies & ORK_SILICON_CONFIG))
-                print_message("register 0x%x\n", cases[i].offset);
+                print_message("register 0x%x\n", unknown_values[i].offset);
             assert_hangs(&outcome, ORK_SILICON_CONFIG);
         }
         bench_write(&f.task, &f.program);

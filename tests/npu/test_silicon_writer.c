@@ -30,7 +30,7 @@ static bool random_task(struct bench *bench, struct bench_task *task, struct ork
     if (rows == 0)
         return false;
     task->m = bench_below(bench, 4) ? 1 + bench_below(bench, rows) : rows;
-    while (task->m > 1 && (uint64_t)task->m * task->k * task->n > 1500000) {
+    while (task->m > 1 && (uint64_t)task->m * task->k * task->n > 700000) {
         if (task->n > 64)
             task->n -= 64;
         else
@@ -68,7 +68,7 @@ static void test_writer(void **state)
     struct bench bench;
     uint32_t shapes = 0;
     bench_open(&bench, 1, 11);
-    while (shapes < 150) {
+    while (shapes < 120) {
         struct bench_task task;
         struct ork_npu_shape shape;
         struct bench_program program = {0};
