@@ -65,6 +65,7 @@ static FILE *transcript;
 
 #define SOC_PATH "/proc/device-tree/compatible"
 #define LOCK_DIRECTORY "/run/lock/"
+#define LOCK_PREFIX "/tmp/ork-shim-%ld-"
 static char soc[128];        /* option soc: the SoC's name in the device tree, "" for no device tree */
 static char lock_prefix[64]; /* where lock files of the played machine stand */
 
@@ -209,7 +210,7 @@ static int start_locked(const char *text, const char *script, const char *path)
     if (path && *path && !(transcript = fopen(path, "we")))
         fprintf(stderr, "shim: cannot write %s\n", path);
     snprintf(soc, sizeof soc, "%s", shim_option(&options, "soc", "rk3588"));
-    snprintf(lock_prefix, sizeof lock_prefix, "/tmp/ork-shim-%ld-", (long)getpid());
+    snprintf(lock_prefix, sizeof lock_prefix, LOCK_PREFIX, (long)getpid());
     atomic_store(&oopses, 0);
     count_oopses = !strcmp(shim_option(&options, "oops", "abort"), "count");
     int result = chosen->start(&options, faults);
@@ -228,6 +229,17 @@ static int start_locked(const char *text, const char *script, const char *path)
     return 0;
 }
 
+/* Also when a program ends that did not set the shim up itself; not in its children. */
+__attribute__((destructor)) static void remove_lock(void)
+{
+    char path[128], own[64];
+    snprintf(own, sizeof own, LOCK_PREFIX, (long)getpid());
+    if (!*lock_prefix || strcmp(own, lock_prefix))
+        return;
+    snprintf(path, sizeof path, "%sork-npu.lock", lock_prefix);
+    unlink(path);
+}
+
 EXPORT int ork_shim_configure(const char *text, const char *script, const char *path)
 {
     pthread_mutex_lock(&state_lock);
@@ -237,9 +249,7 @@ EXPORT int ork_shim_configure(const char *text, const char *script, const char *
     else {
         if (driver) {
             left = driver->stop();
-            char path_of_lock[128];
-            snprintf(path_of_lock, sizeof path_of_lock, "%sork-npu.lock", lock_prefix);
-            unlink(path_of_lock);
+            remove_lock();
         }
         driver = NULL;
         ork_npu_faults_free(faults);
