@@ -260,6 +260,31 @@ static void test_three_cores(void **state)
     device->ops->close(device);
 }
 
+/* A job is done when it is done, whatever waits or hangs behind it in its queue. */
+static void test_one_behind_another(void **state)
+{
+    (void)state;
+    ork_error error = {0};
+    struct product p, q;
+    play("rocket,watchdog_ms=2000", "never:at=1");
+    struct ork_npu_device *device = open_device();
+    product_make(&p, device, 2, 64, 32, 2, 1, 0, 0, 3);
+    product_make(&q, device, 2, 64, 32, 2, 1, 0, 0, 4);
+    product_poison(&p);
+    product_poison(&q);
+    assert_int_equal(product_submit(&p, &error), ORK_OK);
+    assert_int_equal(product_submit(&q, &error), ORK_OK);
+    assert_int_equal(wait_for(&p, LONG_US), ORK_NPU_DONE);
+    enum ork_npu_state behind = device->ops->poll(device, q.job[0]);
+    assert_int_equal(ork_shim_count("timeouts"), 0);
+    assert_int_equal(behind, ORK_NPU_PENDING);
+    fetch(&p);
+    assert_int_equal(product_wrong(&p), 0);
+    product_free(&p);
+    product_free(&q);
+    device->ops->close(device);
+}
+
 static void test_job_refusals(void **state)
 {
     (void)state;
@@ -522,9 +547,19 @@ static void test_transcript(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_refusals),   CASE(test_capabilities),   CASE(test_allocation),       CASE(test_memory_runs_out),
-        CASE(test_products),   CASE(test_three_cores),    CASE(test_job_refusals),     CASE(test_faults),
-        CASE(test_early),      CASE(test_abandoned_jobs), CASE(test_reset_and_cancel), CASE(test_forgotten_maintenance),
+        CASE(test_refusals),
+        CASE(test_capabilities),
+        CASE(test_allocation),
+        CASE(test_memory_runs_out),
+        CASE(test_products),
+        CASE(test_three_cores),
+        CASE(test_job_refusals),
+        CASE(test_faults),
+        CASE(test_early),
+        CASE(test_abandoned_jobs),
+        CASE(test_one_behind_another),
+        CASE(test_reset_and_cancel),
+        CASE(test_forgotten_maintenance),
         CASE(test_transcript),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
