@@ -88,7 +88,7 @@ class Completion(ProgramTest):
         self.assertEqual(self.complete("ork", "ppl", "--kl"), ["--kl-divergence-base", "--kl-divergence"])
         self.assertEqual(self.complete("ork", "run", "--load", ""), ["auto", "map", "copy"])
         self.assertEqual(self.complete("ork", "bench", "-o", "j"), ["json", "jsonl"])
-        self.assertEqual(self.complete("ork", "pack", "--default-tier", "n"), ["nf4"])
+        self.assertEqual(self.complete("ork", "pack", "--default-tier", "nf"), ["nf4"])
         self.assertEqual(self.complete("ork", "run", "-m", ""), [])  # files are the shell's business
         for command in COMMANDS:
             offered = self.complete("ork", command, "--")
