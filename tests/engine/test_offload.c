@@ -16,12 +16,12 @@
 #include "engine/offload.h"
 
 enum policy {
-    REFUSES,  /* wants nothing */
-    IDLES,    /* wants everything, takes nothing */
-    WORKS,    /* takes and does everything */
-    PICKS,    /* takes a random part and does it */
-    FAILS,    /* takes a random part, leaves a random part of that undone and spoiled */
-    SPARES,   /* as WORKS, from SPARED_ROWS rows */
+    REFUSES, /* wants nothing */
+    IDLES,   /* wants everything, takes nothing */
+    WORKS,   /* takes and does everything */
+    PICKS,   /* takes a random part and does it */
+    FAILS,   /* takes a random part, leaves a random part of that undone and spoiled */
+    SPARES,  /* as WORKS, from SPARED_ROWS rows */
     POLICIES
 };
 enum { SPARED_ROWS = 5 };
@@ -378,7 +378,8 @@ static void test_moe_shares_its_experts(void **state)
     for (int policy = 0; policy < POLICIES; policy++)
         fake_create(&fakes[policy], (enum policy)policy);
     for (uint32_t shape = 0; shape < 3 * ROW_COUNTS; shape++) {
-        uint32_t seed = shape + 1, rows = row_counts[shape / 3], kind = shape % 3, k = 96 - 11 * kind, f = 70 + 9 * kind;
+        uint32_t seed = shape + 1, rows = row_counts[shape / 3], kind = shape % 3, k = 96 - 11 * kind,
+                 f = 70 + 9 * kind;
         struct matrix router, gate, up, down;
         float norm[96], bias[40];
         fill_random(norm, 96, &seed);

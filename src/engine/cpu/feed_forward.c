@@ -126,8 +126,8 @@ void ork_cpu_swiglu(ork_cpu *cpu, const struct ork_cpu_swiglu *layer, float *x, 
                                    .x = x,
                                    .x_stride = x_stride,
                                    .rows = rows,
-                                   .input_codes = ork_cpu_wants_codes(cpu, layer->gate) ||
-                                                  ork_cpu_wants_codes(cpu, layer->up),
+                                   .input_codes =
+                                       ork_cpu_wants_codes(cpu, layer->gate) || ork_cpu_wants_codes(cpu, layer->up),
                                    .product_codes = ork_cpu_wants_codes(cpu, layer->down)};
     uint32_t k = layer->gate->k, f = layer->gate->n;
     ork_cpu_describe(cpu, &cpu->input, cpu->normed, k, rows, k);

@@ -21,8 +21,8 @@ static void score_experts(const struct moe_region *r, uint32_t thread, uint32_t 
     uint32_t unit = ork_cpu_unit(router), begin, end;
     struct ork_cpu_share share = ork_cpu_share_make(r->cpu, 0, ork_cpu_units(router, unit), r->rows, threads);
     while (ork_cpu_share_next(&share, thread, threads, &begin, &end))
-        ork_cpu_matmul(r->cpu, router, 0, &r->cpu->input, NULL, r->rows, ork_cpu_unit_channels(router, unit, begin, end),
-                       r->cpu->router, router->n);
+        ork_cpu_matmul(r->cpu, router, 0, &r->cpu->input, NULL, r->rows,
+                       ork_cpu_unit_channels(router, unit, begin, end), r->cpu->router, router->n);
 }
 
 /* The `used` largest of score (+ bias), lower index first among equals, and their weights. */
@@ -31,7 +31,8 @@ static void choose_for_row(const struct moe_region *r, uint32_t row, uint32_t th
     ork_cpu *cpu = r->cpu;
     const struct ork_cpu_moe *layer = r->layer;
     uint32_t experts = layer->router->n, used = layer->used;
-    float *score = cpu->router + (uint64_t)row * experts, *biased = cpu->biased + (uint64_t)thread * cpu->limits.experts;
+    float *score = cpu->router + (uint64_t)row * experts,
+          *biased = cpu->biased + (uint64_t)thread * cpu->limits.experts;
     uint32_t *chosen = cpu->chosen + (uint64_t)row * used;
     float *weights = cpu->weights + (uint64_t)row * used;
     if (layer->sigmoid)
