@@ -60,9 +60,14 @@ static inline wide add_product(wide sum, wide a, wide b)
     return _mm512_add_epi32(sum, _mm512_mullo_epi32(a, b));
 }
 
+/* Mod 2^32; _mm512_reduce_add_epi32 adds signed numbers, whose overflow is not defined. */
 static inline uint32_t sum_words(wide a)
 {
-    return (uint32_t)_mm512_reduce_add_epi32(a);
+    __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
+    __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, _MM_SHUFFLE(1, 0, 3, 2)));
+    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, _MM_SHUFFLE(2, 3, 0, 1)));
+    return (uint32_t)_mm_cvtsi128_si32(sum);
 }
 
 /* checks[r] += the four words of lane r. */
