@@ -283,6 +283,16 @@ typedef struct ork_npu_stats {
     uint64_t resident_bytes, imported_bytes, mappings, swaps_in, evictions, domain_switches;
 } ork_npu_stats;
 
+/* Opens a device, checks it (driver, version, SoC, IOMMU) and runs the self-test on every core: known products of every
+ * shape class, compared exactly. Any doubt is an error and nothing stays open. ORK_NOT_FOUND: there is no such device;
+ * ORK_IO: no permission or held by another process; ORK_UNSUPPORTED: SoC, driver or IOMMU; ORK_FAILURE: the self-test. */
+ORK_API ork_status ork_npu_open(const ork_npu_params *params, ork_npu **npu, ork_error *error);
+/* Sessions that use it must be closed first. Drains what runs, within a bound. */
+ORK_API void ork_npu_close(ork_npu *npu);
+ORK_API void ork_npu_get_info(const ork_npu *npu, ork_npu_info *info);
+ORK_API void ork_npu_get_stats(const ork_npu *npu, ork_npu_stats *stats);
+/* A self-test again, of an idle device: *checked products of *shapes shapes were compared. */
+ORK_API ork_status ork_npu_self_test(ork_npu *npu, uint32_t *shapes, uint64_t *checked, ork_error *error);
 /* The register program of one int8 (weight_bits 8) or int4 (4) task of m x k times n x k, in names: one line a register with
  * its fields. *text is freed with ork_free(). */
 ORK_API ork_status ork_npu_describe_program(uint32_t weight_bits, uint32_t m, uint32_t k, uint32_t n, char **text,

@@ -7,7 +7,6 @@
 #ifndef ORK_ENGINE_NPU_ENGINE_H
 #define ORK_ENGINE_NPU_ENGINE_H
 
-#include "engine/npu/program.h"
 #include "engine/offload.h"
 
 /* A matrix that may run on the NPU. */
@@ -16,16 +15,26 @@ struct ork_npu_weight {
     uint32_t layer;
     bool pinned;
 };
-/* Makes a model's weights known to the engine, places them and fills what fits. owner: any pointer that names the model;
- * attaching it again counts a reference. Refused while another owner is attached. */
+/* Makes a model's weights known to the engine, places them and fills what fits; returns when that is done. owner: any
+ * pointer that names the model; attaching it again counts a reference. ORK_LIMIT while another owner is attached. Weights
+ * that the NPU cannot multiply (row tiers, too many inputs) are passed over. The matrices must live until the last detach,
+ * and nobody may use the offload while that call or the first attach runs. */
 ork_status ork_npu_attach(ork_npu *npu, const void *owner, const struct ork_npu_weight *weights, size_t count,
                           ork_error *error);
-/* The last reference frees the weights' memory; waits until the device is idle. */
+/* The last reference frees the weights' memory; waits until the device is idle, if need be by a reset. */
 void ork_npu_detach(ork_npu *npu, const void *owner);
 
-/* The engine as the CPU engine's helper; lives as long as the handle. Takes matmuls on attached weights that are present,
- * of ork_npu_params.rows_min rows and more. */
+/* The engine as the CPU engine's helper; lives as long as the handle. It wants every matmul of ork_npu_params.rows_min rows
+ * and more on attached weights, whatever state it is in: a fault moves work to the CPU and never changes a bit. begin takes
+ * those whose weights are present while the engine is well. begin and finish of a pair come from one thread; a begin while
+ * another thread's pair is open takes nothing. */
 const struct ork_offload *ork_npu_offload(ork_npu *npu);
+
+/* Returns when the owner has done what it is at: recovery after a fault is over, or the engine off. */
+void ork_npu_settle(ork_npu *npu);
+/* The device, for tests; only the owner thread may use it. */
+struct ork_npu_device;
+const struct ork_npu_device *ork_npu_get_device(const ork_npu *npu);
 
 /* W4A4 for tests and tuning: C[i][n] = sum of codes, exact int32 summed over k slices; codes of a in -8..7 in int8,
  * [m][k] with k padded to 32; b an i4 matrix. ORK_FAILURE when the NPU cannot or the check fails; c is then unspecified. */

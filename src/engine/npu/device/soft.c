@@ -160,24 +160,32 @@ static bool apply_fault(struct soft *soft, struct ork_npu_job *job)
     const uint64_t us_ns = job->fault.us * 1000;
     bool runs = true;
     switch (job->fault.kind) {
-    case ORK_FAULT_LATE: job->finish_ns = job->end_ns = soft_later(job->finish_ns, us_ns); break;
+    case ORK_FAULT_LATE: /* so is what it writes */
+        job->finish_ns = job->end_ns = job->output_ns = soft_later(job->finish_ns, us_ns);
+        job->written_ns = us_ns ? job->finish_ns : 0;
+        break;
     case ORK_FAULT_STOP:
         if (job->fault.after < job->task_count)
             job->finish_ns = job->end_ns = SOFT_NEVER;
         break;
     case ORK_FAULT_NEVER:
-    case ORK_FAULT_LOST: job->finish_ns = job->end_ns = SOFT_NEVER; break;
+    case ORK_FAULT_LOST:
+        job->finish_ns = job->end_ns = SOFT_NEVER;
+        break;
     case ORK_FAULT_EARLY:
         job->written_ns = job->finish_ns;
         job->finish_ns = us_ns < job->finish_ns - job->start_ns ? job->finish_ns - us_ns : job->start_ns;
         break;
-    case ORK_FAULT_DEAD: core->dead = true; break;
+    case ORK_FAULT_DEAD:
+        core->dead = true;
+        break;
     case ORK_FAULT_WEDGE:
         wedge(soft, job->start_ns);
         job->finish_ns = job->end_ns = SOFT_NEVER;
         runs = false;
         break;
-    default: break;
+    default:
+        break;
     }
     if (core->dead) {
         job->finish_ns = job->end_ns = SOFT_NEVER;

@@ -45,7 +45,7 @@ struct ork_npu_job {
     uint64_t start_ns, finish_ns, end_ns; /* end_ns: until when its core is taken */
     uint64_t before_ns;                   /* until when its core was taken before it */
     uint64_t output_ns;  /* when what it writes stands in memory; SOFT_NEVER: it writes nothing */
-    uint64_t written_ns; /* the same, with fault EARLY, whose finish_ns is before it; else 0 */
+    uint64_t written_ns; /* the same of a job that is held back until then: faults EARLY and LATE; else 0 */
     struct ork_npu_fault fault;
 
     /* Of the worker, under the lock. */

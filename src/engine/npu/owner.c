@@ -1,0 +1,147 @@
+/* Owns the owner thread: what it does in which order, how it sleeps and is woken, and calls that are made on it. Knows
+ * nothing of what a batch or a call is. */
+#include "engine/npu/owner.h"
+
+#include "base/error.h"
+#include "engine/npu/recover.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+void ork_npu_word_wait(atomic_uint *word, unsigned expected, uint64_t timeout_us)
+{
+    const struct timespec timeout = {.tv_sec = (time_t)(timeout_us / 1000000),
+                                     .tv_nsec = (long)(timeout_us % 1000000 * 1000)};
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, timeout_us ? &timeout : NULL, NULL, 0);
+}
+
+void ork_npu_word_wake(atomic_uint *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+void ork_npu_owner_ring(ork_npu *npu)
+{
+    atomic_fetch_add(&npu->bell, 1);
+    ork_npu_word_wake(&npu->bell);
+}
+
+static void update_stats(ork_npu *npu)
+{
+    struct ork_npu_residency_stats stats = {0};
+    if (npu->residency)
+        ork_npu_residency_get_stats(npu->residency, &stats);
+    pthread_mutex_lock(&npu->lock);
+    npu->residency_stats = stats;
+    pthread_mutex_unlock(&npu->lock);
+}
+
+static bool serve_call(ork_npu *npu)
+{
+    pthread_mutex_lock(&npu->lock);
+    ork_npu_call call = npu->call_done ? NULL : npu->call;
+    void *argument = npu->call_argument;
+    ork_error *error = npu->call_error;
+    pthread_mutex_unlock(&npu->lock);
+    if (!call)
+        return false;
+    ork_status status = call(npu, argument, error);
+    if (atomic_load(&npu->health) == ORK_NPU_RECOVERING)
+        ork_npu_recover(npu);
+    update_stats(npu);
+    pthread_mutex_lock(&npu->lock);
+    npu->call_status = status;
+    npu->call_done = true;
+    pthread_cond_broadcast(&npu->answered);
+    pthread_mutex_unlock(&npu->lock);
+    return true;
+}
+
+static bool is_stopping(ork_npu *npu)
+{
+    pthread_mutex_lock(&npu->lock);
+    bool stop = npu->stop;
+    pthread_mutex_unlock(&npu->lock);
+    return stop;
+}
+
+/* Sleeps until the bell has rung since `seen`; a little awake first, for the next batch of a layer comes soon. */
+static void sleep_until_rung(ork_npu *npu, unsigned seen)
+{
+    uint64_t until = ork_clock_now_us() + ORK_NPU_SPIN_US;
+    while (atomic_load_explicit(&npu->bell, memory_order_acquire) == seen) {
+        if (ork_clock_now_us() >= until) {
+            ork_npu_word_wait(&npu->bell, seen, npu->wanted_count ? ORK_NPU_SWAP_LOOK_US : 0);
+            return;
+        }
+        ork_npu_relax();
+    }
+}
+
+static void *owner_main(void *argument)
+{
+    ork_npu *npu = argument;
+    for (;;) {
+        unsigned seen = atomic_load(&npu->bell);
+        bool served = ork_npu_batch_serve(npu);
+        if (atomic_load(&npu->health) == ORK_NPU_RECOVERING)
+            ork_npu_recover(npu);
+        ork_npu_wanted_serve(npu);
+        served |= serve_call(npu);
+        if (served)
+            update_stats(npu);
+        else if (is_stopping(npu))
+            return NULL;
+        else
+            sleep_until_rung(npu, seen);
+    }
+}
+
+ork_status ork_npu_owner_start(ork_npu *npu, ork_error *error)
+{
+    sigset_t all, before;
+    /* An interrupted request has an unknown outcome, or none (bugs.md B90). */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&npu->owner, NULL, owner_main, npu);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed)
+        return ork_error_set(error, ORK_NO_MEMORY, NULL, -1, "cannot start the NPU's thread: %s", strerror(failed));
+    pthread_setname_np(npu->owner, "ork-npu");
+    return ORK_OK;
+}
+
+void ork_npu_owner_stop(ork_npu *npu)
+{
+    pthread_mutex_lock(&npu->lock);
+    npu->stop = true;
+    pthread_mutex_unlock(&npu->lock);
+    ork_npu_owner_ring(npu);
+    pthread_join(npu->owner, NULL);
+}
+
+ork_status ork_npu_owner_call(ork_npu *npu, ork_npu_call call, void *argument, ork_error *error)
+{
+    pthread_mutex_lock(&npu->lock);
+    while (npu->call)
+        pthread_cond_wait(&npu->answered, &npu->lock);
+    npu->call = call;
+    npu->call_argument = argument;
+    npu->call_error = error;
+    npu->call_done = false;
+    pthread_mutex_unlock(&npu->lock);
+    ork_npu_owner_ring(npu);
+    pthread_mutex_lock(&npu->lock);
+    while (!npu->call_done)
+        pthread_cond_wait(&npu->answered, &npu->lock);
+    ork_status status = npu->call_status;
+    npu->call = NULL;
+    pthread_cond_broadcast(&npu->answered);
+    pthread_mutex_unlock(&npu->lock);
+    return status;
+}
