@@ -35,7 +35,8 @@ const cli_command cli_commands[] = {
      "Wants a machine that does nothing else. List options take lists and ranges: 1,2,4 or 1-8 or 1-8*2.", 1, cli_probe},
     {"doctor", NULL, CLI_DOCTOR, "", "say what stands in the way of the NPU, and of full speed",
      "Reads system files alone and changes nothing. Exit status 4: something is bad; notes are not.", 0, cli_doctor},
-    {"npu", NULL, CLI_NPU, "dump [FILE]", "show register programs of the NPU",
+    {"npu", NULL, CLI_NPU, "[dump [FILE]]", "show and test an NPU, or show its register programs",
+     "Without dump: what the device says of itself, and with --self-test whether it computes exactly.\n"
      "dump --rows M --inputs K --channels N: the program of one task of that shape, in names.\n"
      "dump FILE: captured words, 64 bits each, little-endian; - is standard input.", 2, cli_npu},
     {"completion", NULL, CLI_COMPLETION, "bash", "print a shell completion script", NULL, 1, cli_completion},
@@ -63,6 +64,11 @@ static const cli_choice kv_types[] = {
 static const cli_choice bench_formats[] = {
     {"md", BENCH_MARKDOWN, false, NULL}, {"csv", BENCH_CSV, false, NULL}, {"json", BENCH_JSON, false, NULL},
     {"jsonl", BENCH_JSONL, false, NULL}, {"sql", BENCH_SQL, false, NULL}, {NULL, 0, false, NULL},
+};
+static const cli_choice npu_kinds[] = {
+    {"auto", ORK_NPU_AUTO, false, NULL},     {"rknpu", ORK_NPU_RKNPU, false, NULL},
+    {"rocket", ORK_NPU_ROCKET, false, NULL}, {"soft", ORK_NPU_SOFT, false, NULL},
+    {NULL, 0, false, NULL},
 };
 static const cli_choice switch_values[] = {
     {"on", 0, false, NULL}, {"off", 0, false, NULL}, {"auto", 0, false, NULL}, {"0", 0, false, NULL},
@@ -114,7 +120,17 @@ const cli_option cli_options[] = {
     HEADING(CLI_DOCTOR, "Doctor"),
     {CLI_TEXT, CLI_DOCTOR, NAMES("--root"), "DIR", "look at the system below DIR instead of /", FIELD(doctor_root)},
 
-    HEADING(CLI_NPU, "Task"),
+    HEADING(CLI_NPU, "Device"),
+    {CLI_CHOICE, CLI_NPU, NAMES("--device"), "DEVICE", "auto, rknpu, rocket or soft (a device in software); default: auto",
+     FIELD(npu_device), .choices = npu_kinds},
+    {CLI_SET, CLI_NPU, NAMES("--self-test"), NULL, "compare products of every kind of shape on every core",
+     FIELD(npu_self_test), 1},
+    {CLI_TEXT, CLI_NPU, NAMES("--board"), "FILE", "soft: figures of this board file instead of the RK3588's",
+     FIELD(npu_board)},
+    {CLI_TEXT, CLI_NPU, NAMES("--faults"), "SCRIPT", "soft: what goes wrong, for example 'seed=7;late:p=0.01'",
+     FIELD(npu_faults)},
+
+    HEADING(CLI_NPU, "Task (dump)"),
     {CLI_INTEGER, CLI_NPU, NAMES("--rows"), "M", "rows of activations", FIELD(npu_rows), .minimum = 1, .maximum = 1 << 24},
     {CLI_INTEGER, CLI_NPU, NAMES("--inputs"), "K", "inputs, a multiple of 32", FIELD(npu_inputs), .minimum = 1,
      .maximum = 1 << 24},
@@ -325,6 +341,7 @@ void cli_settings_init(cli_settings *settings)
 {
     ork_sampler_params sampler = ork_sampler_defaults();
     *settings = (cli_settings){
+        .npu_device = ORK_NPU_AUTO,
         .npu_bits = 8,
         .threads = -1,
         .threads_batch = -1,

@@ -65,6 +65,9 @@ typedef struct cli_settings {
     const char *doctor_root;
 
     /* npu */
+    int npu_device; /* ork_npu_kind */
+    int npu_self_test;
+    const char *npu_board, *npu_faults;
     int64_t npu_rows, npu_inputs, npu_channels, npu_bits; /* 0: not given */
 } cli_settings;
 

@@ -9,6 +9,37 @@ from support import ProgramTest
 SHAPE = ("--rows", "1", "--inputs", "2048", "--channels", "256")
 
 
+class Device(ProgramTest):
+    def test_soft(self):
+        info = self.json("npu", "--device", "soft")
+        self.assertEqual(info["driver"], "soft")
+        self.assertEqual(info["soc"], "rk3588")
+        self.assertEqual(info["cores"], 3)
+        self.assertGreaterEqual(info["domains"], 1)
+        self.assertEqual(set(info), {"driver", "version", "soc", "node", "cores", "domains", "domain_bytes", "clock_hz"})
+        self.assertRegex(info["version"], r"^\d+\.\d+\.\d+$")
+        self.assertRegex(self.ork("npu", "--device", "soft").stdout, r"(?m)^driver +soft \d.*\nsoc +rk3588\nnode ")
+
+    def test_self_test(self):
+        test = self.json("npu", "--device", "soft", "--self-test")["self_test"]
+        self.assertGreater(test["shapes"], 0)
+        self.assertGreater(test["checked"], test["shapes"])
+        self.assertRegex(self.ork("npu", "--device", "soft", "--self-test").stdout, r"(?m)^passed +\d+ products of \d+ shapes")
+
+    def test_a_device_that_is_wrong(self):
+        for faults in ("flip:from=0", "never:from=0", "untouched:from=0", "dead:from=0"):
+            self.refused("npu", "--device", "soft", "--self-test", "--faults", faults, code=4)
+
+    def test_refusals(self):
+        self.assertIn("--faults", self.refused("npu", "--faults", "late:p=1", code=2))
+        self.assertIn("--board", self.refused("npu", "--device", "rocket", "--board", "x.json", code=2))
+        self.assertIn("nosuch", self.refused("npu", "--device", "soft", "--board", "nosuch", code=3))
+        self.assertIn("--device", self.refused("npu", "--device", "gpu", code=2))
+        self.assertIn("for dump", self.refused("npu", *SHAPE, code=2))
+        self.assertIn("no device", self.refused("npu", "dump", "--self-test", *SHAPE, code=2))
+        self.refused("npu", "--device", "soft", "--faults", "nonsense", code=2)
+
+
 class Dump(ProgramTest):
     def file(self, data):
         path = self.folder / "words.bin"
@@ -43,7 +74,7 @@ class Dump(ProgramTest):
         self.refused("npu", "dump", self.file(bytes((1 << 20) + 8)))
 
     def test_refusals(self):
-        for arguments, word in (((), "dump?"), (("list",), "'list'"), (("dump",), "--rows"), (("dump", "--rows", "1"), "--inputs"),
+        for arguments, word in ((("list",), "'list'"), (("dump",), "--rows"), (("dump", "--rows", "1"), "--inputs"),
                                 (("dump", "--rows", "0"), "--rows"), (("dump", "file", *SHAPE), "not both"),
                                 (("dump", *SHAPE, "--bits", "5"), "5 bits"), (("dump", *SHAPE, "--bits", "16"), "--bits"),
                                 (("dump", "--rows", "1", "--inputs", "40", "--channels", "64"), "40 inputs"),
