@@ -287,7 +287,8 @@ typedef struct ork_npu_stats {
  * shape class, compared exactly. Any doubt is an error and nothing stays open. ORK_NOT_FOUND: there is no such device;
  * ORK_IO: no permission or held by another process; ORK_UNSUPPORTED: SoC, driver or IOMMU; ORK_FAILURE: the self-test. */
 ORK_API ork_status ork_npu_open(const ork_npu_params *params, ork_npu **npu, ork_error *error);
-/* Sessions that use it must be closed first. Drains what runs, within a bound. */
+/* Sessions that use it must be closed first; it and the model may then be closed in any order. Drains what runs, within a
+ * bound. */
 ORK_API void ork_npu_close(ork_npu *npu);
 ORK_API void ork_npu_get_info(const ork_npu *npu, ork_npu_info *info);
 ORK_API void ork_npu_get_stats(const ork_npu *npu, ork_npu_stats *stats);
@@ -331,7 +332,11 @@ typedef struct ork_session_params {
     uint32_t spin_us;          /* how long idle workers spin before they sleep; UINT32_MAX: default */
     bool (*cancel)(void *context); /* polled between layers; true stops with ORK_CANCELLED. May be NULL */
     void *cancel_context;
-    ork_npu *npu;              /* takes matmuls of many rows; may be shared by sessions of one model. NULL: CPU alone */
+    /* Takes matmuls of many rows; may be shared by sessions of one model (while it works for one, the others compute on the
+     * CPU). NULL: CPU alone. Groups of matmuls that it may take part in use whole rows instead of activation_block: only
+     * with UINT32_MAX are the logits those of the CPU alone, bit by bit. Creating a session while the NPU serves another
+     * model is an error (ORK_LIMIT); what else keeps the NPU from serving this one, the stats say, and the CPU does it all. */
+    ork_npu *npu;
 } ork_session_params;
 
 typedef struct ork_session ork_session;
@@ -344,6 +349,11 @@ typedef struct ork_session_stats {
     uint64_t evaluated_tokens, reused_tokens; /* since creation: computed, and kept from earlier lists */
     uint64_t yielded_regions;  /* parallel regions that ran on one thread because other programs kept the cores busy */
     const char *kernels;       /* instruction set in use: "scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "i8mm" */
+    bool npu;                  /* the weights are known to params.npu, which may take matmuls of several rows */
+    char npu_why[256];         /* why not, where params.npu was given; else "" */
+    /* With an NPU: multiply-adds on weights in passes of several rows since creation, and those of them whose results came
+     * from the NPU. The CPU computed the rest: what does not suit the NPU, was declined or had to be computed again. */
+    uint64_t batch_multiply_adds, npu_multiply_adds;
 } ork_session_stats;
 
 /* params may be NULL. */

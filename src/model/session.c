@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "model/arch/arch.h"
+#include "model/npu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ struct checkpoint {
 struct ork_session {
     const struct ork_model *model;
     ork_cpu *cpu;
+    ork_npu *npu; /* attached, or NULL */
     struct ork_state state;
     ork_session_stats stats;
     bool (*cancel)(void *context);
@@ -138,6 +140,15 @@ static ork_status create_buffers(ork_session *session, ork_error *error)
     return ORK_OK;
 }
 
+static ork_status use_npu(ork_session *session, ork_npu *npu, ork_error *error)
+{
+    ork_session_stats *stats = &session->stats;
+    ork_status status =
+        ork_model_use_npu(session->model, npu, session->cpu, &stats->npu, stats->npu_why, sizeof stats->npu_why, error);
+    session->npu = stats->npu ? npu : NULL;
+    return status;
+}
+
 ork_status ork_session_create(const ork_model *model, const ork_session_params *given, ork_session **out,
                               ork_error *error)
 {
@@ -171,6 +182,8 @@ ork_status ork_session_create(const ork_model *model, const ork_session_params *
     status = ork_cpu_create(&config, &session->cpu, error);
     if (status == ORK_OK)
         status = create_buffers(session, error);
+    if (status == ORK_OK && params.npu)
+        status = use_npu(session, params.npu, error);
     if (status != ORK_OK)
         goto out;
     stats->threads = ork_cpu_threads(session->cpu, false);
@@ -193,6 +206,8 @@ void ork_session_destroy(ork_session *session)
     for (int i = 0; i < CHECKPOINTS; i++)
         free(session->checkpoints[i].recurrent);
     ork_cpu_destroy(session->cpu);
+    if (session->npu)
+        ork_model_leave_npu(session->model, session->npu);
     ork_state_destroy(&session->state);
     ork_pages_free(session->scratch, session->scratch_bytes);
     free(session->tokens);
@@ -363,7 +378,10 @@ const float *ork_session_logits(const ork_session *session, size_t position)
 
 void ork_session_get_stats(const ork_session *session, ork_session_stats *stats)
 {
+    struct ork_cpu_batch_work work = ork_cpu_get_batch_work(session->cpu);
     *stats = session->stats;
+    stats->batch_multiply_adds = work.multiply_adds;
+    stats->npu_multiply_adds = work.offloaded_multiply_adds;
     stats->yielded_regions = ork_cpu_yielded_regions(session->cpu);
     stats->scratch_bytes = session->scratch_bytes + ork_cpu_scratch_bytes(session->cpu) +
                            session->logits_capacity * session->model->hp.vocabulary * sizeof(float);
