@@ -146,7 +146,7 @@ static int measure(const bench_plan *plan, const bench_model *model, ork_session
 }
 
 static void print_row(bench_plan *plan, const bench_model *model, const bench_case *test, const ork_session *session,
-                      const uint64_t *samples_ns)
+                      const uint64_t *samples_ns, const cli_npu_troubles *before)
 {
     static const char *const kv_names[] = {[ORK_KV_F16] = "f16", [ORK_KV_F32] = "f32"};
     ork_session_stats stats;
@@ -156,6 +156,7 @@ static void print_row(bench_plan *plan, const bench_model *model, const bench_ca
     gmtime_r(&seconds, &utc);
     strftime(moment, sizeof moment, "%Y-%m-%dT%H:%M:%SZ", &utc);
     ork_session_get_stats(session, &stats);
+    cli_npu_troubles after = cli_npu_get_troubles(&model->opened.npu);
     snprintf(mask, sizeof mask, "%s",
              plan->settings->cpu_mask    ? plan->settings->cpu_mask
              : plan->settings->cpu_range ? plan->settings->cpu_range
@@ -185,6 +186,12 @@ static void print_row(bench_plan *plan, const bench_model *model, const bench_ca
         .time = moment,
         .samples_ns = samples_ns,
         .sample_count = (size_t)plan->settings->repetitions,
+        .npu = cli_npu_name(&model->opened.npu),
+        .npu_share = cli_npu_share(session),
+        .npu_declined = after.declined - before->declined,
+        .npu_redone = after.redone - before->redone,
+        .npu_faults = after.faults - before->faults,
+        .npu_off = after.off,
     };
     for (size_t i = 0; i < 2; i++)
         if (plan->printers[i].format != BENCH_NONE)
@@ -202,6 +209,7 @@ static int run_test(bench_plan *plan, const bench_model *model, const bench_case
     params.kv_type_value = test->type_value;
     ork_session *session;
     ork_session_stats stats;
+    cli_npu_troubles before = cli_npu_get_troubles(&model->opened.npu);
     int code = cli_session_create(&model->opened, &params, &session);
     if (code != CLI_OK)
         return code;
@@ -215,7 +223,8 @@ static int run_test(bench_plan *plan, const bench_model *model, const bench_case
     if (code == CLI_OK)
         code = measure(plan, model, session, test, tokens, samples_ns);
     if (code == CLI_OK)
-        print_row(plan, model, test, session, samples_ns);
+        print_row(plan, model, test, session, samples_ns, &before);
+    code = cli_npu_end(&model->opened.npu, session, code);
     free(samples_ns);
     free(tokens);
     ork_session_destroy(session);
@@ -395,6 +404,7 @@ static void set_printers(bench_plan *plan)
         .type_key = settings->bench_type_key.count > 0,
         .type_value = settings->bench_type_value.count > 0,
         .load_mode = settings->load_mode != ORK_LOAD_AUTO,
+        .npu = settings->npu_kind != 0,
     };
     plan->printers[0] = (cli_bench_printer){.format = settings->bench_output, .columns = columns};
     plan->printers[1] = (cli_bench_printer){.format = settings->bench_errors, .to_errors = true, .columns = columns};
@@ -410,6 +420,8 @@ int cli_bench(const cli_settings *settings)
         code = cli_check_input(settings->models.items[i]);
     for (size_t i = 0; code == CLI_OK && i < settings->positional_count; i++)
         code = cli_check_input(settings->positional[i]);
+    if (code == CLI_OK)
+        code = cli_npu_check(settings, "bench");
     if (code == CLI_OK)
         code = cli_affinity_apply(settings, "bench");
     if (code != CLI_OK) {

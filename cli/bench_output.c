@@ -80,6 +80,11 @@ static void statistics(const cli_bench_row *row, bool of_speed, double *mean, do
         .name = (key), .kind = FIELD_BOOLEAN, .integer = (value)                                                       \
     }
 
+static const char *backends(const cli_bench_row *row)
+{
+    return row->npu_share > 0 ? "CPU,NPU" : "CPU";
+}
+
 static size_t list_fields(const cli_bench_row *row, bench_field *fields)
 {
     size_t n = 0;
@@ -90,7 +95,7 @@ static size_t list_fields(const cli_bench_row *row, bench_field *fields)
     INTEGER("build_number", row->build_number);
     TEXT("cpu_info", row->cpu);
     TEXT("gpu_info", "");
-    TEXT("backends", "CPU");
+    TEXT("backends", backends(row));
     TEXT("model_filename", row->model_file);
     TEXT("model_type", row->model_type);
     INTEGER("model_size", row->model_size_bytes);
@@ -116,6 +121,12 @@ static size_t list_fields(const cli_bench_row *row, bench_field *fields)
     TEXT("engine", row->kernels);
     TEXT("tier_plan", row->tier_plan);
     INTEGER("bytes_per_token", row->bytes_per_token);
+    TEXT("npu", row->npu);
+    REAL("npu_share", row->npu_share);
+    INTEGER("npu_declined", row->npu_declined);
+    INTEGER("npu_redone", row->npu_redone);
+    INTEGER("npu_faults", row->npu_faults);
+    BOOLEAN("npu_off", row->npu_off);
     return n;
 }
 
@@ -161,7 +172,7 @@ static void print_names(const cli_bench_printer *printer, const char *separator,
 {
     static const uint64_t sample = 1;
     static const char *const types[] = {"TEXT", "INTEGER", "REAL", "INTEGER"};
-    cli_bench_row row = {.samples_ns = &sample, .sample_count = 1};
+    cli_bench_row row = {.samples_ns = &sample, .sample_count = 1, .npu = ""};
     bench_field fields[FIELD_MAX];
     size_t count = list_fields(&row, fields);
     for (size_t i = 0; i < count; i++)
@@ -233,6 +244,7 @@ static void print_markdown(const cli_bench_printer *printer, const cli_bench_row
         {"type_k", 6, printer->columns.type_key},
         {"type_v", 6, printer->columns.type_value},
         {"lm", 6, printer->columns.load_mode},
+        {"npu", 15, printer->columns.npu},
         {"test", 15, true},
         {"t/s", 20, true},
     };
@@ -251,20 +263,22 @@ static void print_markdown(const cli_bench_printer *printer, const cli_bench_row
         snprintf(values[1], sizeof values[1], "%.2f %s", (double)row->model_size_bytes / (is_small ? 1 << 20 : 1 << 30),
                  is_small ? "MiB" : "GiB");
         cli_format_count(row->parameter_count, values[2], sizeof values[2]);
-        snprintf(values[3], sizeof values[3], "CPU");
+        snprintf(values[3], sizeof values[3], "%s", backends(row));
         snprintf(values[4], sizeof values[4], "%llu", (unsigned long long)row->threads);
         snprintf(values[5], sizeof values[5], "%llu", (unsigned long long)row->batch);
         snprintf(values[6], sizeof values[6], "%llu", (unsigned long long)row->ubatch);
         snprintf(values[7], sizeof values[7], "%s", row->type_key);
         snprintf(values[8], sizeof values[8], "%s", row->type_value);
         snprintf(values[9], sizeof values[9], "%s", row->load_mode);
+        snprintf(values[10], sizeof values[10], "%s %.1f %%%s", row->npu, 100 * row->npu_share,
+                 row->npu_off ? ", off" : "");
         if (row->prompt && row->generate)
-            snprintf(values[10], sizeof values[10], "pp%llu+tg%llu%s", (unsigned long long)row->prompt,
+            snprintf(values[11], sizeof values[11], "pp%llu+tg%llu%s", (unsigned long long)row->prompt,
                      (unsigned long long)row->generate, depth);
         else
-            snprintf(values[10], sizeof values[10], "%s%llu%s", row->prompt ? "pp" : "tg",
+            snprintf(values[11], sizeof values[11], "%s%llu%s", row->prompt ? "pp" : "tg",
                      (unsigned long long)(row->prompt + row->generate), depth);
-        snprintf(values[11], sizeof values[11], "%.2f ± %.2f", mean, deviation);
+        snprintf(values[12], sizeof values[12], "%.2f ± %.2f", mean, deviation);
     }
     emit(printer, "|");
     for (size_t i = 0; i < CELL_COUNT; i++) {

@@ -1,5 +1,5 @@
 /* What one benchmark row holds, and llama-bench's five ways to print it. The field names are llama-bench's, so that
- * scripts that read its files work; engine, tier_plan and bytes_per_token are added. */
+ * scripts that read its files work; engine, tier_plan, bytes_per_token and those of the NPU are added. */
 #ifndef ORK_CLI_BENCH_OUTPUT_H
 #define ORK_CLI_BENCH_OUTPUT_H
 
@@ -18,11 +18,15 @@ typedef struct cli_bench_row {
     const char *time; /* ISO 8601, UTC */
     const uint64_t *samples_ns;
     size_t sample_count;
+    const char *npu; /* driver in use, "off" for none */
+    double npu_share; /* of the multiply-adds in passes of several rows, warm-up included */
+    uint64_t npu_declined, npu_redone, npu_faults;
+    bool npu_off; /* it switched itself off */
 } cli_bench_row;
 
 /* Columns of the markdown table that are only there when asked for. */
 typedef struct cli_bench_columns {
-    bool batch, ubatch, type_key, type_value, load_mode;
+    bool batch, ubatch, type_key, type_value, load_mode, npu;
 } cli_bench_columns;
 
 typedef struct cli_bench_printer {

@@ -300,6 +300,7 @@ void cli_generator_say_stats(const cli_generator *generator)
     if (stats.yielded_regions)
         cli_say("other programs kept the cores busy: %llu parallel regions ran on one thread",
                 (unsigned long long)stats.yielded_regions);
+    cli_npu_say(&generator->model->npu, generator->session);
 }
 
 json_t *cli_answer_json(const cli_generator *generator, const cli_answer *answer)
@@ -334,6 +335,7 @@ json_t *cli_answer_json(const cli_generator *generator, const cli_answer *answer
     cli_json_set_integer(object, "yielded_regions", stats.yielded_regions);
     cli_json_set_integer(object, "batch_rows", stats.batch_rows);
     cli_json_set_text(object, "kernels", stats.kernels);
+    json_object_set_new(object, "npu", cli_npu_json(&generator->model->npu, generator->session));
     return object;
 }
 

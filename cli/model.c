@@ -48,6 +48,11 @@ int cli_model_open(const cli_settings *settings, const char *path, cli_model *mo
             cli_say("%s: is packed already, --default-tier, --tier and --imatrix have no effect", path);
         model->path = cli_copy_text(path);
     }
+    code = cli_npu_open(settings, &model->npu);
+    if (code != CLI_OK) {
+        cli_model_close(model);
+        return code;
+    }
     cli_progress progress;
     cli_progress_begin(&progress, "loading");
     ork_model_params params = {
@@ -78,6 +83,7 @@ void cli_model_close(cli_model *model)
 {
     if (model->model)
         ork_model_close(model->model);
+    cli_npu_close(&model->npu);
     free(model->path);
     memset(model, 0, sizeof *model);
 }
@@ -154,15 +160,22 @@ ork_session_params cli_session_params(const cli_settings *settings, uint32_t con
     };
 }
 
-int cli_session_create(const cli_model *model, const ork_session_params *params, ork_session **session)
+int cli_session_create(const cli_model *model, const ork_session_params *given, ork_session **session)
 {
     ork_error error;
     ork_session_stats stats;
-    if (ork_session_create(model->model, params, session, &error) != ORK_OK)
+    ork_session_params params = *given;
+    params.npu = model->npu.npu;
+    if (ork_session_create(model->model, &params, session, &error) != ORK_OK)
         return cli_report_error(&error);
     ork_session_get_stats(*session, &stats);
     if (stats.context_clamped)
         cli_say("context is %u tokens, less than %s: memory allows no more (-c sets it)", stats.context_length,
-                params->context_length ? "asked for" : "the model's");
-    return CLI_OK;
+                params.context_length ? "asked for" : "the model's");
+    int code = cli_npu_check_session(&model->npu, *session);
+    if (code != CLI_OK) {
+        ork_session_destroy(*session);
+        *session = NULL;
+    }
+    return code;
 }

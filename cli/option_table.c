@@ -61,6 +61,14 @@ static const cli_choice kv_types[] = {
     {"f32", ORK_KV_F32, false, NULL},
     {NULL, 0, false, NULL},
 };
+static const cli_choice npu_wishes[] = {
+    {"off", 0, false, NULL},
+    {"auto", ORK_NPU_AUTO, false, NULL},
+    {"rknpu", ORK_NPU_RKNPU, false, NULL},
+    {"rocket", ORK_NPU_ROCKET, false, NULL},
+    {"soft", ORK_NPU_SOFT, false, NULL},
+    {NULL, 0, false, NULL},
+};
 static const cli_choice bench_formats[] = {
     {"md", BENCH_MARKDOWN, false, NULL}, {"csv", BENCH_CSV, false, NULL}, {"json", BENCH_JSON, false, NULL},
     {"jsonl", BENCH_JSONL, false, NULL}, {"sql", BENCH_SQL, false, NULL}, {NULL, 0, false, NULL},
@@ -282,6 +290,27 @@ const cli_option cli_options[] = {
     {CLI_INTEGER, MODEL, NAMES("--poll"), "N",
      "0 to 100: how long idle threads spin before they sleep, 50 is 200 us; default: 50", FIELD(poll), .minimum = 0,
      .maximum = 100},
+
+    HEADING(MODEL, "NPU (takes matmuls of many rows; the CPU computes the rest)"),
+    {CLI_CHOICE, MODEL, NAMES("--npu"), "KIND",
+     "off (default), rknpu or rocket (the kernel's driver), auto (either of them), soft (played in software)",
+     FIELD(npu_kind), .environment = "NPU", .environment_own = true, .choices = npu_wishes},
+    {CLI_SET, MODEL, NAMES("--npu-required"), NULL,
+     "fail with exit status 4 when the NPU cannot be used, switches itself off or computes nothing", FIELD(npu_required),
+     1},
+    {CLI_INTEGER, MODEL, NAMES("--npu-cores"), "N", "use at most N of its cores; default: all", FIELD(npu_cores),
+     .minimum = 0, .maximum = 3},
+    {CLI_INTEGER, MODEL, NAMES("--npu-rows"), "N", "leave matmuls of fewer rows to the CPU; default: chosen",
+     FIELD(npu_rows), .minimum = 0, .maximum = 1 << 20},
+    {CLI_INTEGER, MODEL, NAMES("--npu-memory"), "MB",
+     "MiB for weights in the NPU's memory; those that do not fit are swapped; default: half of what is free",
+     FIELD(npu_memory), .minimum = 0, .maximum = 1 << 20},
+    {CLI_INTEGER, MODEL, NAMES("--npu-timeout"), "US", "microseconds after which a job counts as lost; default: chosen",
+     FIELD(npu_timeout), .minimum = 0, .maximum = 60000000},
+    {CLI_TEXT, MODEL, NAMES("--npu-board"), "FILE", "soft: board whose NPU is played; default: RK3588",
+     FIELD(npu_board)},
+    {CLI_TEXT, MODEL, NAMES("--npu-faults"), "SCRIPT", "soft: what goes wrong, for example seed=7;late:p=0.01,us=5000",
+     FIELD(npu_faults)},
 
     HEADING(EVERY, "General"),
     {CLI_SET, CLI_PACK | CLI_INFO | CLI_VERIFY | CLI_PROBE | CLI_DOCTOR | CLI_NPU | SESSION, NAMES("--json"), NULL,

@@ -218,6 +218,7 @@ static void show_result(ppl_evaluation *evaluation, double seconds)
     cli_json_set_integer(object, "chunks", evaluation->chunk_count);
     cli_json_set_integer(object, "chunk_tokens", evaluation->chunk_length);
     cli_json_set_number(object, "seconds", seconds);
+    json_object_set_new(object, "npu", cli_npu_json(&evaluation->model.npu, evaluation->session));
     cli_json_print(object);
 }
 
@@ -271,6 +272,8 @@ int cli_perplexity(const cli_settings *settings)
     if (code == CLI_OK)
         code = cli_model_path(settings, "perplexity", &path);
     if (code == CLI_OK)
+        code = cli_npu_check(settings, "perplexity");
+    if (code == CLI_OK)
         code = cli_affinity_apply(settings, "perplexity");
     if (code == CLI_OK)
         code = cli_model_open(settings, path, &evaluation.model);
@@ -281,8 +284,12 @@ int cli_perplexity(const cli_settings *settings)
     }
     if (code == CLI_OK)
         code = open_session(&evaluation);
-    if (code == CLI_OK)
+    if (code == CLI_OK) {
         code = evaluate(&evaluation);
+        cli_output_write("", 0); /* before what is said of it */
+        cli_npu_say(&evaluation.model.npu, evaluation.session);
+        code = cli_npu_end(&evaluation.model.npu, evaluation.session, code);
+    }
     if (evaluation.session)
         ork_session_destroy(evaluation.session);
     if (!compares(&evaluation))

@@ -202,6 +202,8 @@ static int serve_request(run_request *request)
     if (code == CLI_OK && request->is_chat && settings->json)
         code = cli_usage(request->command, "--json gives one answer: add -st, or leave out -cnv");
     if (code == CLI_OK)
+        code = cli_npu_check(settings, request->command);
+    if (code == CLI_OK)
         code = cli_affinity_apply(settings, request->command);
     if (code == CLI_OK)
         code = cli_model_open(settings, path, &model);
@@ -209,6 +211,7 @@ static int serve_request(run_request *request)
         code = cli_generator_open(&generator, settings, &model);
     if (code == CLI_OK)
         code = answer_request(request, &generator);
+    code = cli_npu_end(&model.npu, generator.session, code);
     cli_generator_close(&generator);
     cli_model_close(&model);
     free(request->prompt);

@@ -37,6 +37,13 @@ typedef struct cli_settings {
     int64_t activation_block; /* -1: whole rows */
     const char *cpu_mask, *cpu_range;
     int kv_type_key, kv_type_value; /* ork_kv_type */
+    int npu_kind;                   /* ork_npu_kind; 0: off */
+    int npu_required;
+    int64_t npu_cores, npu_memory, npu_timeout; /* MiB, us; 0: chosen */
+
+    /* sessions, npu */
+    const char *npu_board, *npu_faults;
+    int64_t npu_rows; /* 0: not given */
 
     /* run, chat */
     const char *prompt, *file, *system, *system_file, *chat_template;
@@ -67,8 +74,7 @@ typedef struct cli_settings {
     /* npu */
     int npu_device; /* ork_npu_kind */
     int npu_self_test;
-    const char *npu_board, *npu_faults;
-    int64_t npu_rows, npu_inputs, npu_channels, npu_bits; /* 0: not given */
+    int64_t npu_inputs, npu_channels, npu_bits; /* 0: not given */
 } cli_settings;
 
 enum cli_bench_format { BENCH_NONE, BENCH_CSV, BENCH_JSON, BENCH_JSONL, BENCH_MARKDOWN, BENCH_SQL };

@@ -13,7 +13,7 @@ from support import ProgramTest
 FIELDS = ["build_commit", "build_number", "cpu_info", "gpu_info", "backends", "model_filename", "model_type", "model_size",
           "model_n_params", "n_batch", "n_ubatch", "n_threads", "cpu_mask", "cpu_strict", "poll", "type_k", "type_v",
           "n_gpu_layers", "n_prompt", "n_gen", "n_depth", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts",
-          "engine", "tier_plan", "bytes_per_token"]
+          "engine", "tier_plan", "bytes_per_token", "npu", "npu_share", "npu_declined", "npu_redone", "npu_faults", "npu_off"]
 SMALL = ("-p", "6", "-n", "3", "-r", "2", "-t", "1")
 
 

@@ -1,0 +1,219 @@
+/* Owns the step from the NPU options to an open device, and the words about it. Must not know commands. */
+#include "npu_use.h"
+#include "json.h"
+#include "report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int cli_npu_check(const cli_settings *settings, const char *command)
+{
+    if (settings->npu_kind != ORK_NPU_SOFT && (settings->npu_faults || settings->npu_board))
+        return cli_usage(command, "%s is for --npu soft", settings->npu_faults ? "--npu-faults" : "--npu-board");
+    if (!settings->npu_kind && settings->npu_required)
+        return cli_usage(command, "--npu-required needs --npu");
+    return settings->npu_board ? cli_check_input(settings->npu_board) : CLI_OK;
+}
+
+/* What the user got wrong is an error even where the CPU could go on. */
+static bool is_mistake(ork_status status)
+{
+    return status == ORK_BAD_ARGUMENT || status == ORK_BAD_FILE;
+}
+
+int cli_npu_open(const cli_settings *settings, cli_npu_use *npu)
+{
+    *npu = (cli_npu_use){.settings = settings};
+    if (!settings->npu_kind)
+        return CLI_OK;
+    const ork_npu_params params = {
+        .kind = (ork_npu_kind)settings->npu_kind,
+        .cores = (uint32_t)settings->npu_cores,
+        .rows_min = (uint32_t)settings->npu_rows,
+        .memory_bytes = (uint64_t)settings->npu_memory << 20,
+        .timeout_us = (uint32_t)settings->npu_timeout,
+        .board = settings->npu_board,
+        .faults = settings->npu_faults,
+    };
+    ork_error error;
+    ork_status status = ork_npu_open(&params, &npu->npu, &error);
+    if (status == ORK_OK)
+        return CLI_OK;
+    npu->npu = NULL;
+    if (is_mistake(status))
+        return cli_report_error(&error);
+    npu->why = cli_format_text("%s%s%s", error.where, *error.where ? ": " : "",
+                               *error.what ? error.what : ork_status_name(status));
+    if (settings->npu_required)
+        return cli_fail(CLI_DEVICE, "NPU", "%s", npu->why);
+    cli_say("no NPU, the CPU computes everything: %s (ork doctor tells more)", npu->why);
+    return CLI_OK;
+}
+
+void cli_npu_close(cli_npu_use *npu)
+{
+    if (npu->npu)
+        ork_npu_close(npu->npu);
+    free(npu->why);
+    memset(npu, 0, sizeof *npu);
+}
+
+int cli_npu_check_session(const cli_npu_use *npu, const ork_session *session)
+{
+    ork_session_stats stats;
+    ork_session_get_stats(session, &stats);
+    if (!npu->npu || stats.npu)
+        return CLI_OK;
+    if (npu->settings->npu_required)
+        return cli_fail(CLI_DEVICE, "NPU", "%s", stats.npu_why);
+    cli_say("the NPU takes no part, the CPU computes everything: %s", stats.npu_why);
+    return CLI_OK;
+}
+
+const char *cli_npu_name(const cli_npu_use *npu)
+{
+    static const char *const names[] = {
+        [ORK_NPU_SOFT] = "soft", [ORK_NPU_RKNPU] = "rknpu", [ORK_NPU_ROCKET] = "rocket", [ORK_NPU_AUTO] = "auto"};
+    if (!npu->settings || !npu->settings->npu_kind)
+        return "off";
+    if (!npu->npu)
+        return names[npu->settings->npu_kind];
+    ork_npu_info info;
+    ork_npu_get_info(npu->npu, &info);
+    return info.driver;
+}
+
+double cli_npu_share(const ork_session *session)
+{
+    ork_session_stats stats;
+    ork_session_get_stats(session, &stats);
+    return stats.batch_multiply_adds ? (double)stats.npu_multiply_adds / (double)stats.batch_multiply_adds : 0;
+}
+
+/* The counters of what went wrong, by their names in the reports. */
+typedef struct trouble {
+    const char *key, *words;
+    uint64_t count;
+} trouble;
+enum { TROUBLES = 10 };
+
+static void list_troubles(const ork_npu_stats *stats, trouble troubles[static TROUBLES])
+{
+    const trouble list[TROUBLES] = {
+        {"declined", "declined", stats->declined},
+        {"redone", "computed again by the CPU", stats->redone},
+        {"late", "late", stats->late},
+        {"never_started", "never started", stats->never_started},
+        {"stopped", "stopped half way", stats->stopped},
+        {"failed_checks", "wrong results", stats->failed_checks},
+        {"refused_submits", "refused submits", stats->refused_submits},
+        {"resets", "resets", stats->resets},
+        {"failed_resets", "failed resets", stats->failed_resets},
+        {"quarantined_bytes", "bytes in quarantine", stats->quarantined_bytes},
+    };
+    memcpy(troubles, list, sizeof list);
+}
+
+cli_npu_troubles cli_npu_get_troubles(const cli_npu_use *npu)
+{
+    ork_npu_stats stats = {0};
+    if (npu->npu)
+        ork_npu_get_stats(npu->npu, &stats);
+    return (cli_npu_troubles){
+        .declined = stats.declined,
+        .redone = stats.redone,
+        .faults = stats.late + stats.never_started + stats.stopped + stats.failed_checks + stats.refused_submits,
+        .off = stats.off,
+    };
+}
+
+void cli_npu_say(const cli_npu_use *npu, const ork_session *session)
+{
+    ork_npu_stats stats;
+    trouble troubles[TROUBLES];
+    char text[3][32], less[512] = "";
+    if (!npu->npu)
+        return;
+    ork_npu_get_stats(npu->npu, &stats);
+    cli_say("NPU %s: %.1f %% of the multiply-adds on weights in passes of several rows; %llu matmuls in %llu submits, "
+            "%.1f ms busy; cores %u; programs built %llu, used again %llu",
+            cli_npu_name(npu), 100 * cli_npu_share(session), (unsigned long long)stats.matmuls,
+            (unsigned long long)stats.submits, (double)stats.busy_us / 1e3, stats.cores_in_use,
+            (unsigned long long)stats.programs_built, (unsigned long long)stats.programs_reused);
+    cli_say("NPU weights: %s in its memory, %s imported; %llu mappings, %llu swapped in, %llu evicted, %s computed",
+            cli_format_bytes(stats.resident_bytes, text[0], sizeof text[0]),
+            cli_format_bytes(stats.imported_bytes, text[1], sizeof text[1]), (unsigned long long)stats.mappings,
+            (unsigned long long)stats.swaps_in, (unsigned long long)stats.evictions,
+            cli_format_count(stats.multiply_adds, text[2], sizeof text[2]));
+    list_troubles(&stats, troubles);
+    for (int i = 0; i < TROUBLES; i++)
+        if (troubles[i].count) {
+            size_t used = strlen(less);
+            snprintf(less + used, sizeof less - used, "%s%s %llu", used ? ", " : "", troubles[i].words,
+                     (unsigned long long)troubles[i].count);
+        }
+    if (*less)
+        cli_say("NPU did less than asked: %s", less);
+}
+
+json_t *cli_npu_json(const cli_npu_use *npu, const ork_session *session)
+{
+    ork_session_stats session_stats;
+    ork_npu_stats stats = {0};
+    ork_npu_info info = {0};
+    trouble troubles[TROUBLES];
+    if (!npu->settings || !npu->settings->npu_kind)
+        return json_null();
+    ork_session_get_stats(session, &session_stats);
+    if (npu->npu) {
+        ork_npu_get_stats(npu->npu, &stats);
+        ork_npu_get_info(npu->npu, &info);
+    }
+    json_t *object = json_object();
+    cli_json_set_text(object, "name", cli_npu_name(npu));
+    cli_json_set_text(object, "soc", info.soc);
+    cli_json_set_text(object, "node", info.node);
+    cli_json_set_boolean(object, "used", session_stats.npu);
+    cli_json_set_boolean(object, "off", stats.off);
+    cli_json_set_text(object, "why", npu->why ? npu->why : stats.off ? stats.why : session_stats.npu_why);
+    cli_json_set_number(object, "share", cli_npu_share(session));
+    cli_json_set_integer(object, "session_multiply_adds", session_stats.npu_multiply_adds);
+    cli_json_set_integer(object, "session_batch_multiply_adds", session_stats.batch_multiply_adds);
+    cli_json_set_integer(object, "cores", stats.cores_in_use);
+    cli_json_set_integer(object, "matmuls", stats.matmuls);
+    cli_json_set_integer(object, "submits", stats.submits);
+    cli_json_set_integer(object, "tasks", stats.tasks);
+    cli_json_set_integer(object, "multiply_adds", stats.multiply_adds);
+    cli_json_set_integer(object, "busy_us", stats.busy_us);
+    list_troubles(&stats, troubles);
+    for (int i = 0; i < TROUBLES; i++)
+        cli_json_set_integer(object, troubles[i].key, troubles[i].count);
+    cli_json_set_integer(object, "programs_built", stats.programs_built);
+    cli_json_set_integer(object, "programs_reused", stats.programs_reused);
+    cli_json_set_integer(object, "resident_bytes", stats.resident_bytes);
+    cli_json_set_integer(object, "imported_bytes", stats.imported_bytes);
+    cli_json_set_integer(object, "mappings", stats.mappings);
+    cli_json_set_integer(object, "swaps_in", stats.swaps_in);
+    cli_json_set_integer(object, "evictions", stats.evictions);
+    cli_json_set_integer(object, "domain_switches", stats.domain_switches);
+    return object;
+}
+
+int cli_npu_end(const cli_npu_use *npu, const ork_session *session, int code)
+{
+    ork_npu_stats stats;
+    ork_session_stats session_stats;
+    if (!npu->npu || !session)
+        return code;
+    ork_npu_get_stats(npu->npu, &stats);
+    ork_session_get_stats(session, &session_stats);
+    bool is_required = npu->settings->npu_required && code == CLI_OK;
+    if (stats.off && is_required)
+        return cli_fail(CLI_DEVICE, "NPU", "switched itself off: %s", stats.why);
+    if (stats.off)
+        cli_say("the NPU switched itself off, the CPU computed the rest: %s", stats.why);
+    else if (session_stats.batch_multiply_adds && !session_stats.npu_multiply_adds && is_required)
+        return cli_fail(CLI_DEVICE, "NPU", "computed nothing of this");
+    return code;
+}
