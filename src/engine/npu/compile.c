@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "engine/npu/self_test.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -334,6 +335,8 @@ static ork_status open_space(ork_npu *npu, const struct ork_npu_set *set, ork_er
     ork_status status = ORK_OK;
     if (!space->programs.size_bytes)
         status = allocate_clean(npu, set->key.domain, PROGRAM_BYTES, &space->programs, error);
+    if (!status)
+        status = ork_npu_test_reserve(npu, set->key.domain, error);
     for (uint32_t i = 0; i < 2 && !status; i++) {
         uint64_t size = ORK_NPU_SURFACE_LEAST_BYTES;
         if (surfaces[i]->size_bytes >= needed[i])

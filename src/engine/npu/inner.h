@@ -224,7 +224,7 @@ struct ork_npu {
     uint32_t held_count;
     uint32_t *weights; /* check weights of channels */
     uint32_t weight_count;
-    struct ork_npu_buffer test_weights[ORK_NPU_CORES_MAX]; /* of the domain of the core, else the first */
+    struct ork_npu_buffer test_weights[ORK_NPU_DOMAINS_MAX]; /* of domains that are used; size_bytes 0: none */
 
     /* Shared. */
     struct ork_npu_counters counters;

@@ -126,34 +126,41 @@ static ork_status data_make(ork_npu *npu, const struct test_shape *shape, uint32
     return compute_right(data) ? ORK_OK : ork_error_no_memory(error, "self-test", shape->k);
 }
 
-/* Device memory for the weights of the largest shape, in the domain that the core works in. */
-static ork_status place_weights(ork_npu *npu, const struct test_data *data, uint32_t core,
-                                struct ork_npu_buffer **buffer, ork_error *error)
+ork_status ork_npu_test_reserve(ork_npu *npu, uint32_t domain, ork_error *error)
 {
-    uint32_t domain = npu->capabilities->core_per_domain ? core : 0;
+    struct ork_npu_buffer *buffer = &npu->test_weights[domain];
     uint64_t largest = 0;
+    if (buffer->size_bytes)
+        return ORK_OK;
     for (size_t i = 0; i < TEST_SHAPES; i++) {
         uint64_t size = ork_npu_weight_bytes(test_shapes[i].type, test_shapes[i].n, test_shapes[i].k);
         largest = size > largest ? size : largest;
     }
+    ork_status status = npu->device->ops->allocate(npu->device, domain, largest, buffer, error);
+    if (status)
+        *buffer = (struct ork_npu_buffer){0};
+    return status;
+}
+
+/* Weights into the domain that the core works in: its own, or the one that is live. */
+static ork_status place_weights(ork_npu *npu, const struct test_data *data, uint32_t core,
+                                struct ork_npu_buffer **buffer, ork_error *error)
+{
+    uint32_t domain = npu->capabilities->core_per_domain ? core : npu->last_domain;
+    ork_status status = ork_npu_test_reserve(npu, domain, error);
+    if (status)
+        return status;
     *buffer = &npu->test_weights[domain];
-    if (!(*buffer)->size_bytes) {
-        ork_status status = npu->device->ops->allocate(npu->device, domain, largest, *buffer, error);
-        if (status) {
-            **buffer = (struct ork_npu_buffer){0};
-            return status;
-        }
-    }
     memcpy((*buffer)->host, data->b, data->b_bytes);
     return npu->device->ops->sync(npu->device, *buffer, 0, data->b_bytes, ORK_NPU_TO_DEVICE, error);
 }
 
 void ork_npu_test_release(ork_npu *npu)
 {
-    for (uint32_t c = 0; c < ORK_NPU_CORES_MAX; c++) {
-        if (npu->test_weights[c].size_bytes)
-            npu->device->ops->release(npu->device, &npu->test_weights[c]);
-        npu->test_weights[c] = (struct ork_npu_buffer){0};
+    for (uint32_t d = 0; d < ORK_NPU_DOMAINS_MAX; d++) {
+        if (npu->test_weights[d].size_bytes)
+            npu->device->ops->release(npu->device, &npu->test_weights[d]);
+        npu->test_weights[d] = (struct ork_npu_buffer){0};
     }
 }
 

@@ -15,7 +15,9 @@ struct ork_npu_verdict {
  * goes on with the next core. */
 ork_status ork_npu_test_cores(ork_npu *npu, uint32_t core_mask, bool brief, struct ork_npu_verdict *verdict,
                               ork_error *error);
-/* Memory of the self-tests. */
+/* Memory of the self-tests in a domain, made with all else that the engine has there, so that a test after a fault needs
+ * none: the vendor's driver lets nothing but the domain of a lost job live. */
+ork_status ork_npu_test_reserve(ork_npu *npu, uint32_t domain, ork_error *error);
 void ork_npu_test_release(ork_npu *npu);
 
 #endif
