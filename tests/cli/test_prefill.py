@@ -49,7 +49,7 @@ class Prefill(ProgramTest):
         return answer["npu"], result["npu"]
 
     def test_same_text_and_perplexity(self):
-        for tier in ("i8", "auto"):
+        for tier in ("i8", "auto", "n8"):
             for npu in self.check_same(tier, "--npu", "soft", "--npu-required"):
                 self.assertEqual((npu["name"], npu["used"], npu["off"], npu["why"]), ("soft", True, False, ""))
                 self.assertGreater(npu["share"], 0.9)

@@ -13,14 +13,14 @@
 
 #include "model/fixture.h"
 
-enum { ROWS = 70, MODELS = 4 };
+enum { ROWS = 70, MODELS = 7 };
 static const struct {
     const char *path, *tier;
 } models[MODELS] = {
-    {"tests/compat/tiny/lfm2moe.gguf", "i8"},
-    {"tests/compat/tiny/qwen3moe.gguf", "nf4"},
-    {"tests/compat/tiny/lfm2.gguf", "i4"},
-    {"tests/compat/tiny/llama.gguf", "nf4"},
+    {"tests/compat/tiny/lfm2moe.gguf", "i8"}, {"tests/compat/tiny/qwen3moe.gguf", "nf4"},
+    {"tests/compat/tiny/lfm2.gguf", "i4"},    {"tests/compat/tiny/llama.gguf", "nf4"},
+    {"tests/compat/tiny/lfm2moe.gguf", "n8"}, {"tests/compat/tiny/llama3.gguf", "i5"},
+    {"tests/compat/tiny/qwen3.gguf", "i6"},
 };
 
 static ork_npu *open_npu(const char *faults, uint64_t memory_bytes)

@@ -173,7 +173,7 @@ void test_matrix_make(struct test_matrix *m, enum ork_tier tier, uint32_t n, uin
                                     .data = (uint8_t *)m->data + offset,
                                     .data_expert_stride = stride,
                                     .scales = (const uint8_t *)m->scales,
-                                    .table = tier == ORK_TIER_NF4 ? m->table : NULL,
+                                    .table = ork_tier_has_table(tier) ? m->table : NULL,
                                     .name = m->name};
 }
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const enum ork_tier tiers[] = {ORK_TIER_I8, ORK_TIER_I4, ORK_TIER_NF4, ORK_TIER_I5, ORK_TIER_I6};
+static const enum ork_tier tiers[] = {ORK_TIER_I8, ORK_TIER_I4, ORK_TIER_NF4, ORK_TIER_I5, ORK_TIER_I6, ORK_TIER_N8};
 #define TIERS (sizeof tiers / sizeof *tiers)
 
 static void attach(ork_npu *npu, const struct rig_model *model)

@@ -111,7 +111,8 @@ static void expect_right(const struct ork_matrix *matrix, enum ork_npu_type type
 
 static void test_contents_of_all_tiers(void **state)
 {
-    static const enum ork_tier tiers[] = {ORK_TIER_I8, ORK_TIER_I4, ORK_TIER_NF4, ORK_TIER_I5, ORK_TIER_I6};
+    static const enum ork_tier tiers[] = {ORK_TIER_I8, ORK_TIER_I4, ORK_TIER_NF4,
+                                          ORK_TIER_I5, ORK_TIER_I6, ORK_TIER_N8};
     static const uint32_t shapes[][3] = {{64, 64, 1}, {1, 1, 1}, {33, 95, 3}, {100, 352, 2}, {129, 33, 1}};
     (void)state;
     begin(1, 256 * MIB, false);
@@ -399,7 +400,8 @@ static void test_prefetched_layers_stream(void **state)
 static void test_random_budgets(void **state)
 {
     (void)state;
-    static const enum ork_tier tiers[] = {ORK_TIER_I8, ORK_TIER_I4, ORK_TIER_NF4, ORK_TIER_I5, ORK_TIER_I6};
+    static const enum ork_tier tiers[] = {ORK_TIER_I8, ORK_TIER_I4, ORK_TIER_NF4,
+                                          ORK_TIER_I5, ORK_TIER_I6, ORK_TIER_N8};
     for (uint32_t run = 0; run < 60; run++) {
         const uint32_t domains = 1 + (uint32_t)random() % 4;
         const uint64_t budget = 4096 * (16 + (uint64_t)random() % 2000);
@@ -417,7 +419,7 @@ static void test_random_budgets(void **state)
         };
         assert_int_equal(ork_npu_residency_create(&fake.device, &params, &residency, NULL), ORK_OK);
         for (uint32_t i = 0; i < 24; i++)
-            announce(add_matrix(tiers[random() % 5], 1 + (uint32_t)random() % 256, 1 + (uint32_t)random() % 512,
+            announce(add_matrix(tiers[random() % 6], 1 + (uint32_t)random() % 256, 1 + (uint32_t)random() % 512,
                                 random() % 2 ? 1 : 5, 0),
                      i / 3, false);
         ork_status status = ork_npu_residency_start(residency, true, NULL);

@@ -108,7 +108,7 @@ void ork_npu_begin(void *context, struct ork_offload_task *tasks, uint32_t count
     if (!open)
         return;
     batch->tasks = tasks;
-    batch->caller = pthread_self();
+    atomic_store_explicit(&batch->caller, pthread_self(), memory_order_relaxed);
     atomic_store(&batch->phase, taken ? ORK_NPU_OPEN : ORK_NPU_FREE);
     if (count)
         ork_npu_owner_ring(npu);
@@ -138,13 +138,17 @@ static bool wait_for_owner(ork_npu *npu)
     return true;
 }
 
+static bool is_caller(struct ork_npu_batch *batch)
+{
+    return pthread_equal(atomic_load_explicit(&batch->caller, memory_order_relaxed), pthread_self());
+}
+
 void ork_npu_finish(void *context)
 {
     ork_npu *npu = context;
     struct ork_npu_batch *batch = &npu->batch;
     unsigned phase = atomic_load(&batch->phase);
-    if (phase < ORK_NPU_OPEN || phase == ORK_NPU_ABANDONED || !pthread_equal(batch->caller, pthread_self()) ||
-        !wait_for_owner(npu))
+    if (phase < ORK_NPU_OPEN || phase == ORK_NPU_ABANDONED || !is_caller(batch) || !wait_for_owner(npu))
         return;
     for (uint32_t i = 0; i < batch->count; i++)
         batch->tasks[batch->indices[i]].done = batch->done[i];

@@ -182,7 +182,7 @@ enum ork_npu_phase {
 
 struct ork_npu_batch {
     atomic_uint phase;
-    pthread_t caller;
+    _Atomic pthread_t caller;         /* another thread's finish may look while it is set */
     struct ork_offload_task *tasks;   /* the caller's */
     uint32_t count;                   /* taken */
     struct ork_offload_task *copies;  /* [ORK_NPU_BATCH_MAX] */

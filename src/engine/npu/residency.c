@@ -138,7 +138,7 @@ static bool describe(struct residency_matrix *m, enum ork_npu_type type)
         return false;
     if (type == ORK_NPU_W4A4 ? matrix->tier != ORK_TIER_I4 : type != ORK_NPU_W8A8)
         return false;
-    if (matrix->tier == ORK_TIER_NF4 && !matrix->table)
+    if (ork_tier_has_table(matrix->tier) && !matrix->table)
         return false;
     const uint32_t tiles = (uint32_t)ork_divide_up(matrix->k, 32), channels = type == ORK_NPU_W4A4 ? 64 : 32;
     m->type = type;

@@ -2,7 +2,7 @@
  * order of eviction, and the threads that fill slots; knows no programs and no jobs.
  *
  * Matrices are announced per layer before anything runs; a layer's tensors go to one domain as long as it fits. One slot
- * holds one matrix (one expert of a stack) in the order that the NPU fetches: int8 bricks (i8 as they are, nf4, i4, i5, i6
+ * holds one matrix (one expert of a stack) in the order that the NPU fetches: int8 bricks (i8 as they are; nf4, i4, i5, i6, n8
  * inflated to their exact int8 codes) or int4 bricks (i4 for W4A4). Where the device imports host memory and the tier needs
  * no inflation, the pack's own pages serve and no slot is used: only the check key has to be computed.
  *
