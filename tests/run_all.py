@@ -49,7 +49,7 @@ STAGES = [
           environment={"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}),
     Stage("aarch64", "aarch64", ("-LE", "^(house|slow)$"), build_all=True,
           left_out="^(fuzz_.*|.*_fuzz|gguf_damage|text_limits|pack_memory|greedy_.*|fetch_models|"
-                   "cli_(cache|files|bench|perplexity|documents))$",
+                   "cli_(cache|files|bench|perplexity|prefill|documents))$",
           why_left_out="long under emulation and no different on another processor"),
 ]
 
