@@ -33,6 +33,7 @@ typedef struct cli_settings {
     /* loading and sessions */
     cli_text_list models;
     int load_mode; /* ork_load_mode */
+    int nested;    /* ork_nested */
     int64_t threads, threads_batch, batch, ubatch, context, poll;
     int64_t activation_block; /* -1: whole rows */
     const char *cpu_mask, *cpu_range;
@@ -75,6 +76,13 @@ typedef struct cli_settings {
     int npu_device; /* ork_npu_kind */
     int npu_self_test;
     int64_t npu_inputs, npu_channels, npu_bits; /* 0: not given */
+
+    /* simulate; the board is npu_board */
+    int simulate_policy; /* ork_policy; 0: not given */
+    int simulate_published;
+    int64_t simulate_prompt, simulate_tokens, simulate_late, simulate_domains; /* 0: not given */
+    double simulate_submit_us, simulate_bus_share;                             /* 0: not given */
+    const char *simulate_svg;
 } cli_settings;
 
 enum cli_bench_format { BENCH_NONE, BENCH_CSV, BENCH_JSON, BENCH_JSONL, BENCH_MARKDOWN, BENCH_SQL };
