@@ -16,7 +16,7 @@ static inline uint64_t ork_nested_residual_bytes(uint64_t n, uint64_t k)
 }
 
 /* What a residual nibble adds to a code: twice its signed value. */
-extern const int8_t ork_nested_doubled[16];
+static const int8_t ork_nested_doubled[16] = {0, 2, 4, 6, 8, 10, 12, 14, -16, -14, -12, -10, -8, -6, -4, -2};
 
 static inline int8_t ork_nested_code(const int8_t *table, uint32_t base, uint32_t residual)
 {

@@ -17,8 +17,6 @@
 #define CANDIDATES 10
 #define CANDIDATE_STEP 0.96f
 
-const int8_t ork_nested_doubled[16] = {0, 2, 4, 6, 8, 10, 12, 14, -16, -14, -12, -10, -8, -6, -4, -2};
-
 /* Indices (ascending levels) and residuals of up to STEP_K inputs; x in code units of the set's sign. */
 static void nest(const struct ork_code_set *set, uint32_t sign, const float *x, int32_t *index, float *base,
                  float *residual)
