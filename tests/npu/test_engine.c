@@ -389,6 +389,43 @@ static void test_open_close(void **state)
     rig_model_free(&model);
 }
 
+/* A model goes while a job of its weights is lost: the device is made idle first; where even resets fail, nothing hangs
+ * and the engine says why it is off. */
+static void test_detach_after_a_fault(void **state)
+{
+    (void)state;
+    struct rig_model model = {.random = 12};
+    struct rig_tally tally = {0};
+    rig_add(&model, ORK_TIER_NF4, 192, 64, 1, 0);
+    static const char *const faults[] = {"never:at=2", "never:at=2;reset-fails:from=0"};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct rig_group group = {0};
+        ork_npu *npu = rig_open_npu(faults[i]);
+        attach(npu, &model);
+        rig_task(&group, &model.matrices[0], 0, 8, false, &model.random);
+        rig_run(&group, ork_npu_offload(npu), &tally);
+        assert_false(group.tasks[0].done);
+        ork_npu_detach(npu, &model);
+        ork_npu_stats stats = rig_stats(npu);
+        assert_int_equal(stats.never_started, 1);
+        assert_int_equal(stats.quarantined_bytes, 0);
+        assert_int_equal(stats.off, i == 1);
+        if (i == 0) {
+            attach(npu, &model);
+            rig_run(&group, ork_npu_offload(npu), &tally);
+            assert_true(group.tasks[0].done);
+            assert_clean(npu);
+        } else {
+            ork_error error;
+            assert_int_equal(ork_npu_attach(npu, &model, model.weights, model.count, &error), ORK_FAILURE);
+            assert_non_null(strstr(error.what, stats.why));
+        }
+        rig_group_free(&group);
+        ork_npu_close(npu);
+    }
+    rig_model_free(&model);
+}
+
 struct worker {
     ork_npu *npu;
     struct rig_model *model;
@@ -450,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_self_test_refuses),
         cmocka_unit_test(test_bad_parameters),
         cmocka_unit_test(test_open_close),
+        cmocka_unit_test(test_detach_after_a_fault),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

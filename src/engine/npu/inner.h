@@ -161,6 +161,7 @@ struct ork_npu_core {
     struct ork_npu_set *set; /* NULL: nothing runs */
     uint32_t plan_core;
     uint64_t deadline_us; /* how long it was waited for */
+    bool unexplained;     /* it is late, and what became of it shows only when it is over */
     bool usable;
 };
 

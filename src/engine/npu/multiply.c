@@ -403,8 +403,10 @@ static enum look look_at_core(ork_npu *npu, struct ork_npu_piece *piece, uint32_
         return LOOK_FAULT;
     if (state == ORK_NPU_UNKNOWN && last_is_written(npu, set, c))
         return LOOK_THERE;
-    /* Too late. An interrupt may be lost where the work was done: the output is looked at all the same. */
-    return now >= piece->deadline_ns ? LOOK_THERE : LOOK_PENDING;
+    if (now < piece->deadline_ns)
+        return LOOK_PENDING;
+    /* Too late. What a device that says "done" has not said it of may be being written at this moment: it is not read. */
+    return state == ORK_NPU_UNKNOWN ? LOOK_THERE : LOOK_FAULT;
 }
 
 /* All cores have arrived: whether the outputs are complete. Cores that did not say "done" stay busy when they are late. */

@@ -92,23 +92,33 @@ static bool comes_late(ork_npu *npu, uint32_t core)
     }
 }
 
-/* Tells what became of a core's job, and takes it off the core if it is certainly over. */
+/* Counts what became of a core's job, by what it has written; it is over. */
+static void explain(ork_npu *npu, uint32_t core)
+{
+    struct ork_npu_core *on = &npu->on_core[core];
+    const struct ork_npu_plan *plan = &on->set->plan;
+    uint32_t tasks = plan->core_begin[on->plan_core + 1] - plan->core_begin[on->plan_core];
+    uint32_t written = ork_npu_count_written(npu, on->set, on->plan_core);
+    on->unexplained = false;
+    /* All of its output without a word from the driver: its interrupt is lost, or came too late to be seen. */
+    ork_npu_count(!written           ? &npu->counters.never_started
+                  : written == tasks ? &npu->counters.late
+                                     : &npu->counters.stopped,
+                  1);
+}
+
+/* Takes a core's job off the core if it is certainly over, and tells what became of it; else a reset does. */
 static void resolve(ork_npu *npu, uint32_t core)
 {
-    const struct ork_npu_core *on = &npu->on_core[core];
+    struct ork_npu_core *on = &npu->on_core[core];
     bool over = comes_late(npu, core);
     if (over) {
         ork_npu_count(&npu->counters.late, 1);
+    } else if (npu->device->ops->cancel(npu->device, on->set->jobs[on->plan_core])) {
+        explain(npu, core);
+        over = true;
     } else {
-        /* Output in memory without a word from the driver is late too: its interrupt is lost. */
-        const struct ork_npu_plan *plan = &on->set->plan;
-        uint32_t tasks = plan->core_begin[on->plan_core + 1] - plan->core_begin[on->plan_core];
-        uint32_t written = ork_npu_count_written(npu, on->set, on->plan_core);
-        ork_npu_count(!written           ? &npu->counters.never_started
-                      : written == tasks ? &npu->counters.late
-                                         : &npu->counters.stopped,
-                      1);
-        over = npu->device->ops->cancel(npu->device, on->set->jobs[on->plan_core]);
+        on->unexplained = true;
     }
     if (over)
         ork_npu_core_clear(npu, core);
@@ -126,8 +136,11 @@ static bool reset(ork_npu *npu)
 {
     bool done = !npu->device->ops->reset(npu->device, NULL);
     ork_npu_count(done ? &npu->counters.resets : &npu->counters.failed_resets, 1);
-    for (uint32_t c = 0; c < ORK_NPU_CORES_MAX && done; c++)
+    for (uint32_t c = 0; c < ORK_NPU_CORES_MAX && done; c++) {
+        if (npu->on_core[c].unexplained)
+            explain(npu, c);
         ork_npu_core_clear(npu, c);
+    }
     pause_us(npu, ORK_NPU_SETTLE_US);
     atomic_fetch_add_explicit(&npu->beat, 1, memory_order_relaxed);
     return done;
@@ -184,6 +197,11 @@ void ork_npu_recover(ork_npu *npu)
         snprintf(why, sizeof why, "%d of the last 64 jobs on the NPU went wrong, %llu resets",
                  __builtin_popcountll(outcomes), (unsigned long long)atomic_load(&npu->counters.resets));
         ork_npu_switch_off(npu, why);
+    }
+    for (uint32_t c = 0; c < ORK_NPU_CORES_MAX; c++) {
+        /* Nothing ended it. */
+        ork_npu_count(&npu->counters.never_started, npu->on_core[c].unexplained);
+        npu->on_core[c].unexplained = false;
     }
     npu->outcomes = outcomes;
     npu->suspects = 0;
