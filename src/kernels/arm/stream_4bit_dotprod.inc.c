@@ -45,18 +45,25 @@ static inline __attribute__((always_inline)) void stream_run(int32_t *acc, const
     }
 }
 
+/* Bricks whose sums stay in registers together. Two tables and two planes leave room for one. */
+#ifdef BRICK_NESTED
+#define BRICKS_TOGETHER 1u
+#else
+#define BRICKS_TOGETHER 2u
+#endif
+
 static inline __attribute__((always_inline)) void stream_column(int32_t *acc, const uint8_t *bricks, const int8_t *x,
                                                                 uint32_t count, const brick_codes *codes,
                                                                 const bool uniform)
 {
-    uint32_t t = 2;
-    if (count == 1) {
+    uint32_t t = BRICKS_TOGETHER;
+    if (count < BRICKS_TOGETHER) {
         stream_run(acc, bricks, x, codes, 1, true, uniform);
         return;
     }
-    stream_run(acc, bricks, x, codes, 2, true, uniform);
-    for (; t + 2 <= count; t += 2)
-        stream_run(acc, bricks + t * (uint64_t)1024, x + t * 32, codes, 2, false, uniform);
+    stream_run(acc, bricks, x, codes, BRICKS_TOGETHER, true, uniform);
+    for (; t + BRICKS_TOGETHER <= count; t += BRICKS_TOGETHER)
+        stream_run(acc, bricks + t * (uint64_t)1024, x + t * 32, codes, BRICKS_TOGETHER, false, uniform);
     if (t < count)
         stream_run(acc, bricks + t * (uint64_t)1024, x + t * 32, codes, 1, false, uniform);
 }
