@@ -57,17 +57,17 @@ static int make_folders(char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : -1;
 }
 
-static int get_folder(char **folder)
+int cli_cache_folder(const char *below, char **folder)
 {
     const char *own = getenv("ORK_CACHE_DIR"), *shared = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (own && *own)
-        *folder = cli_format_text("%s/packs", own);
+        *folder = cli_format_text("%s%s", own, below);
     else if (shared && *shared == '/') /* a relative one is to be ignored by the XDG rules */
-        *folder = cli_format_text("%s/ork/packs", shared);
+        *folder = cli_format_text("%s/ork%s", shared, below);
     else if (home && *home)
-        *folder = cli_format_text("%s/.cache/ork/packs", home);
+        *folder = cli_format_text("%s/.cache/ork%s", home, below);
     else
-        return cli_fail(CLI_FAILURE, "", "no place for the packed model: set ORK_CACHE_DIR, or pack it with ork pack");
+        return cli_fail(CLI_FAILURE, "", "no cache folder: set ORK_CACHE_DIR (or pack the model with ork pack)");
     if (make_folders(*folder) == 0)
         return CLI_OK;
     int code = cli_fail(CLI_FAILURE, *folder, "cannot make the cache folder: %s (ORK_CACHE_DIR names another)",
@@ -174,7 +174,7 @@ int cli_cache_get(const cli_settings *settings, const char *gguf_path, char **pa
 {
     char *folder = NULL;
     *pack_path = NULL;
-    int code = get_folder(&folder);
+    int code = cli_cache_folder("/packs", &folder);
     if (code != CLI_OK)
         return code;
     char *path = name_pack(folder, gguf_path, hash_request(settings, gguf_path));

@@ -52,8 +52,7 @@ struct ork_perf {
     double unpack_bytes_per_s; /* int32 results checked and scaled */
     double swap_bytes_per_s;   /* int8 bricks made resident by the little cores */
 
-    /* While both stream and their rates sum to more than bus_bytes_per_s, see ork_perf_share. */
-    double bus_bytes_per_s, cpu_keeps, npu_keeps;
+    double bus_bytes_per_s; /* that CPU and NPU get together, see ork_perf_share */
 };
 
 /* ---- prediction, pure ---------------------------------------------------------------------------------------------- */
@@ -83,8 +82,8 @@ double ork_perf_predict_swap(const struct ork_perf *perf, const struct ork_group
 /* Whether the member can be int8 bricks on an NPU: i8, nf4, n8 and k within the exact sums. */
 bool ork_perf_npu_can(const struct ork_group_member *member);
 
-/* Rates of both while both stream. If they sum to less than the bus carries, nothing changes. Else the CPU keeps what the
- * NPU leaves, but at least cpu_keeps of its own rate; the NPU gets the rest, but at least npu_keeps of its own. */
+/* Rates of both while both stream. If they sum to less than the bus carries, nothing changes. Else each keeps its part in
+ * proportion to its own rate: the controller serves requests as they come, and who asks more often gets more. */
 struct ork_perf_rates {
     double cpu_bytes_per_s, npu_bytes_per_s;
 };

@@ -1,0 +1,191 @@
+/* Owns `ork explain`: which figures predictions come from, the table of routes, and its JSON. Must not know how routes are
+ * chosen. */
+#include "cache.h"
+#include "commands.h"
+#include "json.h"
+#include "model.h"
+#include "report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int open_given(const char *path, uint32_t threads, const ork_npu *npu, ork_perf **perf)
+{
+    ork_error error;
+    const int code = cli_check_input(path);
+    if (code != CLI_OK)
+        return code;
+    return ork_perf_open_calibration(path, threads, npu, perf, &error) == ORK_OK ? CLI_OK : cli_report_input_error(&error);
+}
+
+/* The stored calibration; one that does not count here is said, and guesses are used. */
+static int open_stored(uint32_t threads, const ork_npu *npu, ork_perf **perf)
+{
+    char *folder = NULL;
+    ork_error error;
+    int code = cli_cache_folder("", &folder);
+    if (code != CLI_OK)
+        return code;
+    char *path = cli_format_text("%s/calibration.json", folder);
+    free(folder);
+    ork_status status = ORK_NOT_FOUND;
+    if (access(path, F_OK) == 0) {
+        status = ork_perf_open_calibration(path, threads, npu, perf, &error);
+        if (status != ORK_OK)
+            cli_say("%s: %s", path, error.what);
+    }
+    if (status != ORK_OK) {
+        cli_say("predicting by guesses, without an NPU; ork calibrate measures this machine, --npu-board names another");
+        status = ork_perf_open_assumed(perf, &error);
+        code = status == ORK_OK ? CLI_OK : cli_report_error(&error);
+    }
+    free(path);
+    return code;
+}
+
+static int open_perf(const cli_settings *settings, const ork_npu *npu, ork_perf **perf)
+{
+    const uint32_t threads = settings->threads > 0 ? (uint32_t)settings->threads : 0;
+    ork_error error;
+    if (!settings->npu_board)
+        return settings->dispatch_calibration ? open_given(settings->dispatch_calibration, threads, npu, perf)
+                                              : open_stored(threads, npu, perf);
+    const bool builtin = strcmp(settings->npu_board, "rk3588") == 0;
+    const int code = builtin ? CLI_OK : cli_check_input(settings->npu_board);
+    if (code != CLI_OK)
+        return code;
+    return ork_perf_open_board(builtin ? NULL : settings->npu_board, perf, &error) == ORK_OK ? CLI_OK
+                                                                                             : cli_report_input_error(&error);
+}
+
+static json_t *group_json(const ork_explained_group *group)
+{
+    json_t *item = json_object();
+    cli_json_set_text(item, "group", group->kind);
+    cli_json_set_integer(item, "layer", group->layer);
+    cli_json_set_text(item, "tier", group->tiers);
+    cli_json_set_integer(item, "bytes", group->bytes);
+    cli_json_set_number(item, "sensitivity", group->sensitivity);
+    cli_json_set_text(item, "route", group->route);
+    cli_json_set_text(item, "limit", group->limit);
+    cli_json_set_text(item, "why_not_npu", group->why);
+    cli_json_set_number(item, "predicted_us", group->seconds * 1e6);
+    cli_json_set_number(item, "cpu_us", group->cpu_seconds * 1e6);
+    json_object_set_new(item, "npu_us", group->npu_seconds < 0 ? json_null() : cli_json_number(group->npu_seconds * 1e6));
+    json_object_set_new(item, "npu_rows_min", group->rows_min ? json_integer(group->rows_min) : json_null());
+    return item;
+}
+
+static void print_json(const ork_explanation *explanation)
+{
+    json_t *object = json_object(), *groups = json_array();
+    for (size_t i = 0; i < explanation->group_count; i++)
+        json_array_append_new(groups, group_json(&explanation->groups[i]));
+    cli_json_set_text(object, "figures", explanation->source);
+    cli_json_set_text(object, "machine", explanation->name);
+    cli_json_set_integer(object, "rows", explanation->rows);
+    json_object_set_new(object, "groups", groups);
+    cli_json_set_integer(object, "group_bytes", explanation->group_bytes);
+    cli_json_set_integer(object, "embedding_bytes", explanation->embedding_bytes);
+    cli_json_set_integer(object, "vector_bytes", explanation->vector_bytes);
+    cli_json_set_integer(object, "bytes_per_token",
+                         explanation->group_bytes + explanation->embedding_bytes + explanation->vector_bytes);
+    cli_json_set_integer(object, "kv_bytes_per_position", explanation->kv_bytes_per_position);
+    cli_json_set_integer(object, "state_bytes", explanation->state_bytes);
+    cli_json_set_number(object, "predicted_us", explanation->seconds * 1e6);
+    cli_json_set_number(object, "npu_share", explanation->npu_share);
+    cli_json_set_integer(object, "context", explanation->context);
+    cli_json_set_integer(object, "prefill_rows", explanation->prefill_rows);
+    cli_json_set_number(object, "prefill_tokens_per_second", explanation->prefill_tokens_per_second);
+    cli_json_set_number(object, "decode_tokens_per_second", explanation->decode_tokens_per_second);
+    cli_json_print(object);
+}
+
+/* Groups of different layers that are alike in all that the table shows. */
+static bool is_alike(const ork_explained_group *a, const ork_explained_group *b)
+{
+    return strcmp(a->kind, b->kind) == 0 && strcmp(a->tiers, b->tiers) == 0 && a->bytes == b->bytes &&
+           a->sensitivity == b->sensitivity && a->route == b->route && a->limit == b->limit && a->why == b->why &&
+           a->rows_min == b->rows_min;
+}
+
+static void print_line(const ork_explained_group *group, size_t count)
+{
+    char bytes[32], npu[24] = "-", rows[24] = "-";
+    if (group->npu_seconds >= 0)
+        snprintf(npu, sizeof npu, "%.0f", group->npu_seconds * 1e6);
+    if (group->rows_min)
+        snprintf(rows, sizeof rows, "%u", group->rows_min);
+    cli_output_format("%-15s %4zu  %-8s %10s  %5.2f  %-11s %9.0f %9s %8s  %-10s %s\n", group->kind, count, group->tiers,
+                      cli_format_bytes(group->bytes, bytes, sizeof bytes), group->sensitivity, group->route,
+                      group->cpu_seconds * 1e6, npu, rows, group->limit, group->why);
+}
+
+static void print_table(const ork_explanation *explanation)
+{
+    char text[4][32];
+    const ork_explained_group *groups = explanation->groups;
+    cli_output_format("figures: %s (", explanation->source);
+    cli_output_safe(explanation->name);
+    cli_output_format("); pass of %u %s; times of one group in us\n\n", explanation->rows, explanation->rows == 1 ? "row" : "rows");
+    cli_output_format("%-15s %4s  %-8s %10s  %5s  %-11s %9s %9s %8s  %-10s %s\n", "group", "of", "tier", "bytes", "sens.", "route",
+                      "cpu", "npu", "npu from", "limit", "no npu for");
+    for (size_t i = 0; i < explanation->group_count; i++) {
+        size_t before = 0, count = 0;
+        for (size_t j = 0; j < explanation->group_count; j++)
+            if (is_alike(&groups[j], &groups[i])) {
+                before += j < i;
+                count++;
+            }
+        if (!before)
+            print_line(&groups[i], count);
+    }
+    cli_output_format("\na token reads %s: %s in groups, %s of the embedding, %s of vectors and padding\n",
+                      cli_format_bytes(explanation->group_bytes + explanation->embedding_bytes + explanation->vector_bytes,
+                                       text[0], sizeof text[0]),
+                      cli_format_bytes(explanation->group_bytes, text[1], sizeof text[1]),
+                      cli_format_bytes(explanation->embedding_bytes, text[2], sizeof text[2]),
+                      cli_format_bytes(explanation->vector_bytes, text[3], sizeof text[3]));
+    cli_output_format("the pass takes %.2f ms, %.0f %% of its multiply-adds on the NPU\n", explanation->seconds * 1e3,
+                      explanation->npu_share * 100);
+    cli_output_format("predicted: prefill %.1f tokens/s (%u rows), decode %.1f tokens/s (behind %u positions)\n",
+                      explanation->prefill_tokens_per_second, explanation->prefill_rows, explanation->decode_tokens_per_second,
+                      explanation->context);
+}
+
+int cli_explain(const cli_settings *settings)
+{
+    const char *path;
+    cli_model model = {0};
+    ork_perf *perf = NULL;
+    ork_explanation *explanation = NULL;
+    ork_error error;
+    int code = cli_model_path(settings, "explain", &path);
+    if (code == CLI_OK && settings->npu_board && (settings->dispatch_calibration || settings->npu_kind))
+        code = cli_usage("explain", "--npu-board is a machine of its own: neither --calibration nor --npu go with it");
+    if (code != CLI_OK)
+        return code;
+    cli_settings mapped = *settings;
+    mapped.load_mode = ORK_LOAD_MAP;
+    code = cli_model_open(&mapped, path, &model);
+    if (code != CLI_OK)
+        return code;
+    code = open_perf(settings, model.npu.npu, &perf);
+    const ork_explain_params params = {
+        .rows = (uint32_t)settings->dispatch_rows,
+        .context = settings->context > 0 ? (uint32_t)settings->context : 0,
+        .overlay = settings->dispatch_overlay,
+    };
+    if (code == CLI_OK && ork_explain(model.model, perf, &params, &explanation, &error) != ORK_OK)
+        code = cli_report_error(&error);
+    if (code == CLI_OK && settings->json)
+        print_json(explanation);
+    else if (code == CLI_OK)
+        print_table(explanation);
+    ork_free(explanation);
+    ork_perf_close(perf);
+    cli_model_close(&model);
+    return code;
+}

@@ -1,0 +1,152 @@
+/* Owns the report of routes: every op group of a model through the dispatcher, and the sums. Must not know formulas. */
+#include "base/error.h"
+#include "engine/cpu/tuning.h"
+#include "model/groups.h"
+#include "sched/route.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS_MOST = 1 << 20, PREFILL_ROWS = 512 };
+
+static void name_tiers(const struct ork_group *group, char *text, size_t capacity)
+{
+    uint32_t seen = 0;
+    text[0] = 0;
+    for (uint32_t i = 0; i < group->member_count; i++) {
+        const uint32_t tier = group->members[i].tier;
+        const size_t length = strlen(text);
+        if (!(seen & (1u << tier)))
+            snprintf(text + length, capacity - length, "%s%s", length ? "+" : "", ork_tier_find(tier)->name);
+        seen |= 1u << tier;
+    }
+}
+
+static double sensitivity(const struct ork_group *group)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < group->member_count; i++)
+        if ((double)group->members[i].sensitivity > most)
+            most = (double)group->members[i].sensitivity;
+    return most;
+}
+
+static ork_explained_group explain_group(const struct ork_group *group, const struct ork_route_choice *choice,
+                                         uint32_t rows, bool base)
+{
+    const double npu_s = rows > 1 ? choice->npu.seconds : choice->chain.seconds;
+    ork_explained_group result = {
+        .kind = ork_group_kind_name(group->kind),
+        .layer = group->layer,
+        .bytes = ork_group_token_bytes(group, base),
+        .sensitivity = sensitivity(group),
+        .route = ork_route_name(choice->route),
+        .limit = ork_route_limit_name(choice->limit),
+        .why = choice->route == ORK_ROUTE_CPU ? ork_route_limit_name(choice->why) : "",
+        .seconds = choice->seconds,
+        .cpu_seconds = choice->cpu.seconds,
+        .npu_seconds = isinf(npu_s) ? -1 : npu_s,
+        .rows_min = choice->rows_min == UINT32_MAX ? 0 : choice->rows_min,
+    };
+    name_tiers(group, result.tiers, sizeof result.tiers);
+    return result;
+}
+
+struct pass {
+    double seconds, macs, npu_macs;
+};
+
+/* One pass of `rows` rows at the end of `context` positions; groups (may be NULL) receives its routes. */
+static struct pass predict_pass(const struct ork_perf *perf, const struct ork_model_shape *shape, uint32_t rows,
+                                uint32_t context, bool overlay, ork_explained_group *groups)
+{
+    const struct ork_route_query query = {
+        .rows = rows,
+        .resident = true,
+        .nested_base = overlay && perf->has_npu && rows == 1,
+        .engine = perf->has_npu ? ORK_ROUTE_ENGINE_IS_FREE : ORK_ROUTE_ENGINE_IS_OFF,
+        .policy = ork_route_policy_default(),
+    };
+    const double float_bytes_per_s = perf->tiers[ORK_TIER_F32].bytes_per_s;
+    struct pass pass = {.seconds = perf->token_s + (double)(shape->embedding_bytes + shape->vector_bytes) / float_bytes_per_s};
+    for (size_t i = 0; i < shape->group_count; i++) {
+        const struct ork_group *group = &shape->groups[i];
+        /* Logits are wanted of the last row alone. */
+        struct ork_route_query own = query;
+        own.rows = group->kind == ORK_GROUP_HEAD ? 1 : rows;
+        const struct ork_route_choice choice = ork_route_choose(perf, group, &own);
+        const double macs = ork_group_macs(group, own.rows);
+        if (groups)
+            groups[i] = explain_group(group, &choice, own.rows, query.nested_base);
+        pass.seconds += choice.seconds;
+        pass.macs += macs;
+        pass.npu_macs += choice.route == ORK_ROUTE_NPU ? macs : 0;
+    }
+    for (uint32_t i = 0; i < shape->layer_count; i++) {
+        const struct ork_layer_cost *layer = &shape->layers[i];
+        /* A tile of rows shares what it reads of the positions before it. */
+        const double positions = context + (rows > 1 ? rows / 2.0 : 0), tiles = ceil((double)rows / ORK_CPU_ATTEND_TILE);
+        pass.seconds += positions * tiles * (double)layer->kv_bytes / perf->attention_bytes_per_s +
+                        2.0 * (double)layer->state_bytes / float_bytes_per_s;
+    }
+    return pass;
+}
+
+static ork_status check(const ork_explain_params *params, ork_error *error)
+{
+    if (params->rows > ROWS_MOST || params->prefill_rows > ROWS_MOST)
+        return ork_error_set(error, ORK_BAD_ARGUMENT, "rows", -1, "%u rows, at most %d are possible",
+                             params->rows > params->prefill_rows ? params->rows : params->prefill_rows, ROWS_MOST);
+    return ORK_OK;
+}
+
+ork_status ork_explain(const ork_model *model, const ork_perf *perf, const ork_explain_params *given,
+                       ork_explanation **explanation, ork_error *error)
+{
+    static const char *const sources[] = {
+        [ORK_PERF_ASSUMED] = "assumed", [ORK_PERF_BOARD] = "board", [ORK_PERF_CALIBRATED] = "calibration"};
+    const ork_explain_params params = given ? *given : (ork_explain_params){0};
+    struct ork_model_shape shape;
+    *explanation = NULL;
+    ork_status status = check(&params, error);
+    if (status == ORK_OK)
+        status = ork_model_get_shape(model, &shape, error);
+    if (status != ORK_OK)
+        return status;
+    ork_explanation *result = calloc(1, sizeof *result + shape.group_count * sizeof(ork_explained_group));
+    if (!result) {
+        status = ork_error_no_memory(error, "explanation", shape.group_count * sizeof(ork_explained_group));
+        goto out;
+    }
+    ork_explained_group *groups = (ork_explained_group *)(void *)(result + 1);
+    *result = (ork_explanation){
+        .source = sources[perf->source],
+        .rows = params.rows ? params.rows : 1,
+        .prefill_rows = params.prefill_rows ? params.prefill_rows : PREFILL_ROWS,
+        .context = params.context,
+        .group_count = shape.group_count,
+        .groups = groups,
+        .embedding_bytes = shape.embedding_bytes,
+        .vector_bytes = shape.vector_bytes,
+    };
+    snprintf(result->name, sizeof result->name, "%s", perf->name);
+    for (size_t i = 0; i < shape.group_count; i++)
+        result->group_bytes += ork_group_token_bytes(&shape.groups[i], params.overlay && perf->has_npu && result->rows == 1);
+    for (uint32_t i = 0; i < shape.layer_count; i++) {
+        result->kv_bytes_per_position += shape.layers[i].kv_bytes;
+        result->state_bytes += shape.layers[i].state_bytes;
+    }
+    const struct pass pass = predict_pass(perf, &shape, result->rows, params.context, params.overlay, groups);
+    const struct pass decode = predict_pass(perf, &shape, 1, params.context, params.overlay, NULL);
+    const struct pass prefill = predict_pass(perf, &shape, result->prefill_rows, 0, params.overlay, NULL);
+    result->seconds = pass.seconds;
+    result->npu_share = pass.macs > 0 ? pass.npu_macs / pass.macs : 0;
+    result->decode_tokens_per_second = 1 / decode.seconds;
+    result->prefill_tokens_per_second = result->prefill_rows / prefill.seconds;
+    *explanation = result;
+out:
+    ork_model_shape_free(&shape);
+    return status;
+}

@@ -1,0 +1,12 @@
+/* A loaded model as op groups. Knows no speeds. */
+#ifndef ORK_MODEL_GROUPS_H
+#define ORK_MODEL_GROUPS_H
+
+#include "model/model.h"
+#include "sched/groups.h"
+
+/* keys and values in f16. Freed with ork_model_shape_free. The sum of its token bytes is the card's bytes_per_token where
+ * all matrices are used in the tiers that the pack has. */
+ork_status ork_model_get_shape(const struct ork_model *model, struct ork_model_shape *shape, ork_error *error);
+
+#endif
