@@ -14,6 +14,7 @@ int cli_perplexity(const cli_settings *settings);
 int cli_probe(const cli_settings *settings);
 int cli_doctor(const cli_settings *settings);
 int cli_npu(const cli_settings *settings);
+int cli_simulate(const cli_settings *settings);
 int cli_completion(const cli_settings *settings);
 int cli_help(const cli_settings *settings);
 int cli_version(const cli_settings *settings);

@@ -8,7 +8,8 @@ enum {
     GENERATE = CLI_RUN | CLI_CHAT,
     SESSION = GENERATE | CLI_PERPLEXITY,
     MODEL = SESSION | CLI_BENCH,
-    EVERY = CLI_PACK | CLI_INFO | CLI_VERIFY | MODEL | CLI_PROBE | CLI_DOCTOR | CLI_NPU | CLI_COMPLETION | CLI_HELP | CLI_VERSION
+    EVERY = CLI_PACK | CLI_INFO | CLI_VERIFY | MODEL | CLI_PROBE | CLI_DOCTOR | CLI_NPU | CLI_SIMULATE |
+            CLI_COMPLETION | CLI_HELP | CLI_VERSION
 };
 
 const cli_command cli_commands[] = {
@@ -39,6 +40,9 @@ const cli_command cli_commands[] = {
      "Without dump: what the device says of itself, and with --self-test whether it computes exactly.\n"
      "dump --rows M --inputs K --channels N: the program of one task of that shape, in names.\n"
      "dump FILE: captured words, 64 bits each, little-endian; - is standard input.", 2, cli_npu},
+    {"simulate", NULL, CLI_SIMULATE, "SHAPE", "predict a board's speed from a model's shape",
+     "SHAPE is lfm2.5-8b-a1b, qwen3.6-35b-a3b, qwen3-30b-a3b or a shape file. Neither weights nor an NPU are needed.\n"
+     "--published without SHAPE compares the simulator with published measurements.", 1, cli_simulate},
     {"completion", NULL, CLI_COMPLETION, "bash", "print a shell completion script", NULL, 1, cli_completion},
     {"help", NULL, CLI_HELP, "[COMMAND]", "show this help, or that of a command", NULL, 1, cli_help},
     {"version", NULL, CLI_VERSION, "", "show the version", NULL, 0, cli_version},
@@ -82,6 +86,11 @@ static const cli_choice npu_kinds[] = {
     {"auto", ORK_NPU_AUTO, false, NULL},     {"rknpu", ORK_NPU_RKNPU, false, NULL},
     {"rocket", ORK_NPU_ROCKET, false, NULL}, {"soft", ORK_NPU_SOFT, false, NULL},
     {NULL, 0, false, NULL},
+};
+static const cli_choice simulate_policies[] = {
+    {"cpu", ORK_POLICY_CPU, false, NULL},         {"partition", ORK_POLICY_PARTITION, false, NULL},
+    {"streaming", ORK_POLICY_STREAMING, false, NULL}, {"overlay", ORK_POLICY_OVERLAY, false, NULL},
+    {"late", ORK_POLICY_LATE, false, NULL},       {NULL, 0, false, NULL},
 };
 static const cli_choice switch_values[] = {
     {"on", 0, false, NULL}, {"off", 0, false, NULL}, {"auto", 0, false, NULL}, {"0", 0, false, NULL},
@@ -145,6 +154,34 @@ const cli_option cli_options[] = {
      FIELD(npu_board)},
     {CLI_TEXT, CLI_NPU, NAMES("--faults"), "SCRIPT", "soft: what goes wrong, for example 'seed=7;late:p=0.01'",
      FIELD(npu_faults)},
+
+    HEADING(CLI_SIMULATE, "Simulation"),
+    {CLI_TEXT, CLI_SIMULATE, NAMES("--board"), "FILE", "a board file; default: the RK3588 of boards/rk3588.json",
+     FIELD(npu_board)},
+    {CLI_CHOICE, CLI_SIMULATE, NAMES("--policy"), "POLICY",
+     "cpu (default), overlay or late of ork; partition or streaming of the published system", FIELD(simulate_policy),
+     .choices = simulate_policies},
+    {CLI_SET, CLI_SIMULATE, NAMES("--published"), NULL,
+     "the published system; without a shape: all its measurements", FIELD(simulate_published), 1},
+    {CLI_INTEGER, CLI_SIMULATE, NAMES("-c", "--context"), "N", "positions before the prompt; default: 0", FIELD(context),
+     .minimum = 0, .maximum = 1 << 30},
+    {CLI_INTEGER, CLI_SIMULATE, NAMES("-p", "--prompt"), "N", "prompt tokens; default: 128", FIELD(simulate_prompt),
+     .minimum = 1, .maximum = 1 << 20},
+    {CLI_INTEGER, CLI_SIMULATE, NAMES("-n", "--tokens"), "N", "tokens to decode; default: 64", FIELD(simulate_tokens),
+     .minimum = 1, .maximum = 4096},
+    {CLI_INTEGER, CLI_SIMULATE, NAMES("-s", "--seed"), "N", "seed of experts, delays and losses; default: 0", FIELD(seed),
+     .minimum = 0, .maximum = SEED_MAX},
+    {CLI_NUMBER, CLI_SIMULATE, NAMES("--submit-us"), "X", "time of an NPU submit instead of the board's",
+     FIELD(simulate_submit_us), .minimum = 0.001, .maximum = 1e5},
+    {CLI_NUMBER, CLI_SIMULATE, NAMES("--bus-share"), "X",
+     "0.1 to 1: of the bus, what is left while CPU and NPU both read; default: 1", FIELD(simulate_bus_share),
+     .minimum = 0.1, .maximum = 1},
+    {CLI_INTEGER, CLI_SIMULATE, NAMES("--late-layers"), "N", "late: layers that a correction may take; default: 2",
+     FIELD(simulate_late), .minimum = 1, .maximum = 64},
+    {CLI_INTEGER, CLI_SIMULATE, NAMES("--domains"), "N",
+     "published system: address spaces full of experts; default: 1, streaming 2", FIELD(simulate_domains), .minimum = 1,
+     .maximum = 16},
+    {CLI_TEXT, CLI_SIMULATE, NAMES("--svg"), "FILE", "draw the last token's timeline", FIELD(simulate_svg)},
 
     HEADING(CLI_NPU, "Task (dump)"),
     {CLI_INTEGER, CLI_NPU, NAMES("--rows"), "M", "rows of activations", FIELD(npu_rows), .minimum = 1, .maximum = 1 << 24},
@@ -321,7 +358,8 @@ const cli_option cli_options[] = {
      FIELD(npu_faults)},
 
     HEADING(EVERY, "General"),
-    {CLI_SET, CLI_PACK | CLI_INFO | CLI_VERIFY | CLI_PROBE | CLI_DOCTOR | CLI_NPU | SESSION, NAMES("--json"), NULL,
+    {CLI_SET, CLI_PACK | CLI_INFO | CLI_VERIFY | CLI_PROBE | CLI_DOCTOR | CLI_NPU | CLI_SIMULATE | SESSION,
+     NAMES("--json"), NULL,
      "one JSON object on standard output instead of text", FIELD(json), 1},
     {CLI_SET, EVERY, NAMES("-v", "--verbose"), NULL, "say more", FIELD(verbose), 1},
     {CLI_SET, EVERY, NAMES("-q", "--quiet"), NULL, "say only errors", FIELD(quiet), 1},

@@ -21,7 +21,8 @@ enum {
     CLI_VERSION = 1 << 9,
     CLI_PROBE = 1 << 10,
     CLI_DOCTOR = 1 << 11,
-    CLI_NPU = 1 << 12
+    CLI_NPU = 1 << 12,
+    CLI_SIMULATE = 1 << 15
 };
 
 typedef struct cli_command {

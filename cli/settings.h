@@ -76,6 +76,13 @@ typedef struct cli_settings {
     int npu_device; /* ork_npu_kind */
     int npu_self_test;
     int64_t npu_inputs, npu_channels, npu_bits; /* 0: not given */
+
+    /* simulate; the board is npu_board */
+    int simulate_policy; /* ork_policy; 0: not given */
+    int simulate_published;
+    int64_t simulate_prompt, simulate_tokens, simulate_late, simulate_domains; /* 0: not given */
+    double simulate_submit_us, simulate_bus_share;                             /* 0: not given */
+    const char *simulate_svg;
 } cli_settings;
 
 enum cli_bench_format { BENCH_NONE, BENCH_CSV, BENCH_JSON, BENCH_JSONL, BENCH_MARKDOWN, BENCH_SQL };

@@ -318,6 +318,77 @@ typedef struct ork_survey {
 /* Reads the system, changes nothing. root: "/" or a test tree with dev/, proc/ and sys/. *survey is freed with ork_free(). */
 ORK_API ork_status ork_survey_machine(const char *root, ork_survey **survey, ork_error *error);
 
+/* ---- simulator --------------------------------------------------------------------------------------------------- */
+
+/* Predictions from a model's shape and a board's figures on a virtual clock (docs/simulator.md). No weights, no device. */
+typedef enum ork_policy {
+    ORK_POLICY_CPU = 1,       /* everything on the CPU */
+    ORK_POLICY_PARTITION = 2, /* of the published system: experts that fit NPU memory are computed there and waited for */
+    ORK_POLICY_STREAMING = 3, /* of the published system: the experts of a layer split between CPU and NPU, joined */
+    ORK_POLICY_OVERLAY = 4,   /* ork: the CPU computes all of it, the NPU adds int8 channels when it is in time */
+    ORK_POLICY_LATE = 5       /* ork: as overlay; what goes into the residual stream may come some layers later */
+} ork_policy;
+
+typedef struct ork_simulate_params {
+    const char *board;      /* a board file; NULL: the built-in RK3588 */
+    const char *shape;      /* name of a built-in shape, or a shape file */
+    ork_policy policy;      /* 0: cpu */
+    bool published;         /* cpu: the published system's instead of ork's; its two policies imply it */
+    uint32_t context;       /* positions before the prompt */
+    uint32_t prompt, tokens; /* 0: 128 and 64; at most 2^20 and 4096 */
+    uint64_t seed;
+    double submit_us;       /* of the NPU instead of the board's; 0: the board's */
+    double bus_share;       /* of the board's bus, what is left to share while CPU and NPU both run; 0: all, at least 0.1 */
+    uint32_t late_layers;   /* late: how many layers later, 1 to 64; 0: 2 */
+    uint32_t domains;       /* published system: NPU address spaces full of experts, at most 16; 0: 1, streaming 2 */
+} ork_simulate_params;
+
+/* One stay of work on an engine while the last token is decoded. */
+typedef struct ork_simulation_event {
+    const char *engine; /* "cpu", "npu0" to "npu2" */
+    const char *what;   /* the part of the layer */
+    uint32_t layer;
+    double begin_us, end_us;
+} ork_simulation_event;
+
+typedef struct ork_simulation {
+    char board[32], shape[64];
+    ork_policy policy;
+    bool published;
+    uint32_t context, prompt, tokens;
+    double prefill_tokens_per_second, decode_tokens_per_second;
+    double decode_alone_tokens_per_second; /* ork: the same weights in the same tiers without the NPU */
+    double overlay_hit_rate;               /* in time of those that were submitted */
+    double overlay_coverage;               /* planned, of the int8 bytes of the sensitive matrices */
+    uint64_t overlay_planned;              /* groups that have a chain, of one token */
+    uint64_t overlay_submitted, overlay_in_time, overlay_late, overlay_lost, overlay_busy; /* busy: no free core */
+    uint64_t weight_bytes, kv_bytes, state_bytes; /* in the tiers of the default policy; at the end of the run */
+    uint64_t npu_resident_bytes;
+    uint32_t npu_domains;
+    double busy_share[4]; /* of the decode phase: CPU, NPU cores */
+    size_t event_count;
+    const ork_simulation_event *events;
+} ork_simulation;
+
+/* *simulation is freed with ork_free() and then all that it points to is gone. Refused: shapes and boards that are unknown,
+ * malformed or impossible, boards without the figures, more positions than the model has. */
+ORK_API ork_status ork_simulate(const ork_simulate_params *params, ork_simulation **simulation, ork_error *error);
+/* NULL-terminated. */
+ORK_API const char *const *ork_simulate_shapes(void);
+
+/* One published measurement, and what the model of the published system says of it. */
+typedef struct ork_published_row {
+    char name[64], shape[64], quantity[8]; /* "prefill" or "decode" */
+    char fitted[32];                       /* the figure that was chosen by this row, "": a prediction */
+    double measured, simulated;            /* tokens a second */
+} ork_published_row;
+typedef struct ork_published_report {
+    size_t row_count, fitted_count;
+    const ork_published_row *rows;
+} ork_published_report;
+/* board NULL: the built-in one. *report is freed with ork_free(). */
+ORK_API ork_status ork_simulate_published(const char *board, ork_published_report **report, ork_error *error);
+
 /* ---- sessions --------------------------------------------------------------------------------------------------- */
 
 typedef enum ork_kv_type { ORK_KV_F16 = 0, ORK_KV_F32 = 1 } ork_kv_type;

@@ -1,0 +1,179 @@
+/* Owns the simulator's two public calls: checking what is asked, choosing the system, and handing results out in one block.
+ * Knows no formulas. */
+#include "sched/simulate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+enum { PROMPT_MAX = 1 << 20, TOKENS_MAX = 4096, LATE_MAX = 64, DOMAINS_MAX = 16, EVENTS_MAX = 4096 };
+
+struct block {
+    ork_simulation simulation;
+    ork_simulation_event events[EVENTS_MAX];
+};
+
+const char *const *ork_simulate_shapes(void)
+{
+    return ork_shape_names();
+}
+
+static ork_status params_check(const ork_simulate_params *params, ork_error *error)
+{
+    if (!params || !params->shape)
+        return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "no shape is named");
+    if (params->policy && (params->policy < ORK_POLICY_CPU || params->policy > ORK_POLICY_LATE))
+        return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "policy %d is unknown", (int)params->policy);
+    if (params->published && (params->policy == ORK_POLICY_OVERLAY || params->policy == ORK_POLICY_LATE))
+        return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "the published system has no overlay");
+    if (params->prompt > PROMPT_MAX || params->tokens > TOKENS_MAX)
+        return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "%u tokens of prompt and %u to decode, at most %d and %d",
+                             params->prompt, params->tokens, PROMPT_MAX, TOKENS_MAX);
+    if (!(params->submit_us >= 0 && params->submit_us <= 1e5))
+        return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "a submit of %g us, must be 0 to 100000", params->submit_us);
+    if (params->bus_share != 0 && !(params->bus_share >= 0.1 && params->bus_share <= 1))
+        return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "a bus share of %g, must be 0.1 to 1", params->bus_share);
+    if (params->late_layers > LATE_MAX)
+        return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "%u layers late, at most %d", params->late_layers, LATE_MAX);
+    if (params->domains > DOMAINS_MAX)
+        return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "%u domains, at most %d", params->domains, DOMAINS_MAX);
+    return ORK_OK;
+}
+
+static ork_status job_make(const ork_simulate_params *params, const struct ork_simulate_board *board,
+                           const struct ork_shape *shape, ork_policy policy, struct ork_simulate_job *job, ork_error *error)
+{
+    *job = (struct ork_simulate_job){
+        .board = board,
+        .shape = shape,
+        .context = params->context,
+        .prompt = params->prompt ? params->prompt : 128,
+        .tokens = params->tokens ? params->tokens : 64,
+        .seed = params->seed,
+        .submit_us = params->submit_us > 0 ? params->submit_us : board->npu.submit_us,
+        .bus_share = params->bus_share > 0 ? params->bus_share : 1,
+        .late_layers = params->late_layers ? params->late_layers : 2,
+        .nested_base = policy == ORK_POLICY_OVERLAY || policy == ORK_POLICY_LATE,
+    };
+    const uint64_t positions = (uint64_t)job->context + job->prompt + job->tokens;
+    if (positions > shape->context_max)
+        return ork_error_set(error, ORK_LIMIT, shape->name, -1, "context, prompt and tokens are %llu positions, the model has %u",
+                             (unsigned long long)positions, shape->context_max);
+    return ORK_OK;
+}
+
+static void simulation_head(const struct ork_simulate_job *job, ork_policy policy, ork_simulation *simulation)
+{
+    memcpy(simulation->board, job->board->npu.name, sizeof simulation->board);
+    memcpy(simulation->shape, job->shape->name, sizeof simulation->shape);
+    simulation->policy = policy;
+    simulation->context = job->context;
+    simulation->prompt = job->prompt;
+    simulation->tokens = job->tokens;
+    simulation->weight_bytes = ork_shape_weight_bytes(job->shape);
+    simulation->kv_bytes = ork_shape_kv_bytes(job->shape) * ((uint64_t)job->context + job->prompt + job->tokens);
+    simulation->state_bytes = ork_shape_state_bytes(job->shape);
+}
+
+ork_status ork_simulate(const ork_simulate_params *params, ork_simulation **simulation, ork_error *error)
+{
+    struct ork_simulate_board board;
+    struct ork_shape shape;
+    struct ork_simulate_job job;
+    ork_status status = params_check(params, error);
+    if (status == ORK_OK)
+        status = ork_simulate_board_read(params->board, &board, error);
+    if (status == ORK_OK)
+        status = ork_shape_read(params->shape, &shape, error);
+    if (status != ORK_OK)
+        return status;
+    const ork_policy policy = params->policy ? params->policy : ORK_POLICY_CPU;
+    const bool published = params->published || policy == ORK_POLICY_PARTITION || policy == ORK_POLICY_STREAMING;
+    if (!shape.experts && (policy == ORK_POLICY_PARTITION || policy == ORK_POLICY_STREAMING))
+        return ork_error_set(error, ORK_UNSUPPORTED, shape.name, -1, "has no experts that this policy could move");
+    status = job_make(params, &board, &shape, policy, &job, error);
+    if (status != ORK_OK)
+        return status;
+    struct block *block = calloc(1, sizeof *block);
+    if (!block)
+        return ork_error_no_memory(error, NULL, sizeof *block);
+    struct ork_simulate_record record = {block->events, 0, EVENTS_MAX, false};
+    simulation_head(&job, policy, &block->simulation);
+    block->simulation.published = published;
+    if (published)
+        ork_simulate_other(&job, policy, policy == ORK_POLICY_STREAMING ? "auto" : "gguf",
+                           params->domains ? params->domains : policy == ORK_POLICY_STREAMING ? 2 : 1, &block->simulation,
+                           &record);
+    else
+        ork_simulate_ork(&job, policy, &block->simulation, &record);
+    /* Times count from the first event. */
+    for (size_t i = record.count; i-- > 0;) {
+        block->events[i].begin_us -= block->events[0].begin_us;
+        block->events[i].end_us -= i ? block->events[0].begin_us : 0;
+    }
+    block->simulation.events = block->events;
+    block->simulation.event_count = record.count;
+    *simulation = &block->simulation;
+    return ORK_OK;
+}
+
+static ork_policy run_policy(const struct ork_published_run *run)
+{
+    return !strcmp(run->policy, "partition") ? ORK_POLICY_PARTITION
+           : !strcmp(run->policy, "streaming") ? ORK_POLICY_STREAMING
+                                               : ORK_POLICY_CPU;
+}
+
+static ork_status row_fill(const struct ork_simulate_board *board, const struct ork_published_run *run,
+                           ork_published_row *row, ork_error *error)
+{
+    struct ork_shape shape;
+    struct ork_simulate_job job;
+    ork_status status = ork_shape_read(run->shape, &shape, error);
+    const ork_simulate_params params = {.shape = run->shape, .prompt = run->prompt, .tokens = run->tokens};
+    if (status == ORK_OK)
+        status = job_make(&params, board, &shape, ORK_POLICY_CPU, &job, error);
+    if (status != ORK_OK)
+        return status;
+    struct block *block = calloc(1, sizeof *block);
+    if (!block)
+        return ork_error_no_memory(error, NULL, sizeof *block);
+    struct ork_simulate_record record = {block->events, 0, EVENTS_MAX, false};
+    ork_simulate_other(&job, run_policy(run), run->weights, run->domains, &block->simulation, &record);
+    memcpy(row->name, run->name, sizeof row->name);
+    memcpy(row->shape, run->shape, sizeof row->shape);
+    memcpy(row->quantity, run->quantity, sizeof row->quantity);
+    memcpy(row->fitted, run->fitted, sizeof row->fitted);
+    row->measured = run->measured;
+    row->simulated = !strcmp(run->quantity, "prefill") ? block->simulation.prefill_tokens_per_second
+                                                       : block->simulation.decode_tokens_per_second;
+    free(block);
+    return ORK_OK;
+}
+
+ork_status ork_simulate_published(const char *board_path, ork_published_report **report, ork_error *error)
+{
+    struct ork_simulate_board board;
+    ork_status status = ork_simulate_board_read(board_path, &board, error);
+    if (status != ORK_OK)
+        return status;
+    struct {
+        ork_published_report report;
+        ork_published_row rows[ORK_PUBLISHED_RUNS_MAX];
+    } *made = calloc(1, sizeof *made);
+    if (!made)
+        return ork_error_no_memory(error, NULL, sizeof *made);
+    for (size_t i = 0; status == ORK_OK && i < board.run_count; i++) {
+        status = row_fill(&board, &board.runs[i], &made->rows[i], error);
+        made->report.fitted_count += made->rows[i].fitted[0] != 0;
+    }
+    if (status != ORK_OK) {
+        free(made);
+        return status;
+    }
+    made->report.rows = made->rows;
+    made->report.row_count = board.run_count;
+    *report = &made->report;
+    return ORK_OK;
+}
