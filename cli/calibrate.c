@@ -52,9 +52,13 @@ static int store(const cli_settings *settings, const ork_perf *perf)
             return code;
         path = cli_format_text("%s/calibration.json", folder);
     }
-    int code = ork_perf_save(perf, path, &error) == ORK_OK ? CLI_OK : cli_report_error(&error);
-    if (code == CLI_OK)
+    int code = CLI_OK;
+    if (ork_perf_save(perf, path, &error) == ORK_OK) {
         cli_say("written to %s", path);
+    } else {
+        (void)cli_report_error(&error);
+        code = CLI_FAILURE; /* an output that cannot be made is not bad input */
+    }
     free(folder);
     free(path);
     return code;

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "engine/cpu/probe.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,7 +210,7 @@ ork_status ork_calibrate(const ork_calibrate_params *given, ork_perf **out, ork_
     if (!perf)
         return ork_error_no_memory(error, "perf model", sizeof *perf);
     perf->source = ORK_PERF_CALIBRATED;
-    strcpy(perf->name, "this machine");
+    snprintf(perf->name, sizeof perf->name, "this machine");
     ork_status status = ork_perf_identify("/", params.threads, params.npu, &perf->identity, error);
     if (status == ORK_OK)
         status = measure_cpu(perf, &params, error);

@@ -88,7 +88,7 @@ ork_status ork_perf_save(const ork_perf *perf, const char *path, ork_error *erro
     ork_status status = part ? ork_perf_write(perf, &text, error) : ork_error_no_memory(error, path, strlen(path) + 16);
     if (status != ORK_OK)
         goto out;
-    sprintf(part, "%s.%ld", path, (long)getpid() % 1000000);
+    snprintf(part, strlen(path) + 16, "%s.%ld", path, (long)getpid() % 1000000);
     const int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0) {
         status = ork_error_errno(error, part, "cannot create");
