@@ -90,12 +90,12 @@ int cli_calibrate(const cli_settings *settings)
         code = cli_interrupt_exit_code();
     else
         code = status == ORK_OK ? CLI_OK : cli_report_error(&error);
+    if (code == CLI_OK)
+        code = store(settings, perf);
     if (code == CLI_OK && settings->json)
         cli_json_print(json_loads(text, 0, NULL));
     else if (code == CLI_OK)
         print_figures(text);
-    if (code == CLI_OK)
-        code = store(settings, perf);
     ork_free(text);
     ork_perf_close(perf);
     cli_npu_close(&npu);

@@ -14,6 +14,8 @@ int cli_perplexity(const cli_settings *settings);
 int cli_probe(const cli_settings *settings);
 int cli_doctor(const cli_settings *settings);
 int cli_npu(const cli_settings *settings);
+int cli_explain(const cli_settings *settings);
+int cli_calibrate(const cli_settings *settings);
 int cli_simulate(const cli_settings *settings);
 int cli_completion(const cli_settings *settings);
 int cli_help(const cli_settings *settings);

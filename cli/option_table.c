@@ -9,7 +9,7 @@ enum {
     SESSION = GENERATE | CLI_PERPLEXITY,
     MODEL = SESSION | CLI_BENCH,
     EVERY = CLI_PACK | CLI_INFO | CLI_VERIFY | MODEL | CLI_PROBE | CLI_DOCTOR | CLI_NPU | CLI_SIMULATE |
-            CLI_COMPLETION | CLI_HELP | CLI_VERSION
+            CLI_EXPLAIN | CLI_CALIBRATE | CLI_COMPLETION | CLI_HELP | CLI_VERSION
 };
 
 const cli_command cli_commands[] = {
@@ -36,6 +36,12 @@ const cli_command cli_commands[] = {
      "Wants a machine that does nothing else. List options take lists and ranges: 1,2,4 or 1-8 or 1-8*2.", 1, cli_probe},
     {"doctor", NULL, CLI_DOCTOR, "", "say what stands in the way of the NPU, and of full speed",
      "Reads system files alone and changes nothing. Exit status 4: something is bad; notes are not.", 0, cli_doctor},
+    {"explain", NULL, CLI_EXPLAIN, "MODEL", "say which engine computes which part of a model, and why",
+     "Predicts by the machine's calibration (ork calibrate), by --npu-board, or else by guesses without an NPU. Computes\n"
+     "nothing. docs/dispatch.md describes the model behind it.", 1, cli_explain},
+    {"calibrate", NULL, CLI_CALIBRATE, "", "measure this machine for predictions, in less than a minute",
+     "Wants a machine that does nothing else. The figures are kept in the cache folder with what they depend on.", 0,
+     cli_calibrate},
     {"npu", NULL, CLI_NPU, "[dump [FILE]]", "show and test an NPU, or show its register programs",
      "Without dump: what the device says of itself, and with --self-test whether it computes exactly.\n"
      "dump --rows M --inputs K --channels N: the program of one task of that shape, in names.\n"
@@ -144,6 +150,30 @@ const cli_option cli_options[] = {
 
     HEADING(CLI_DOCTOR, "Doctor"),
     {CLI_TEXT, CLI_DOCTOR, NAMES("--root"), "DIR", "look at the system below DIR instead of /", FIELD(doctor_root)},
+
+    HEADING(CLI_EXPLAIN, "Prediction"),
+    {CLI_LIST, CLI_EXPLAIN, NAMES("-m", "--model"), "FILE", "the model; the same as an argument", FIELD(models)},
+    {CLI_INTEGER, CLI_EXPLAIN, NAMES("--rows"), "N", "token rows of the pass; default: 1, decoding", FIELD(dispatch_rows),
+     .minimum = 1, .maximum = 1 << 20},
+    {CLI_INTEGER, CLI_EXPLAIN, NAMES("-c", "--context"), "N", "past positions while decoding; default: 0", FIELD(context),
+     .minimum = 0, .maximum = 1 << 30},
+    {CLI_TEXT, CLI_EXPLAIN, NAMES("--npu-board"), "FILE", "figures of a board file; rk3588: the built-in one",
+     FIELD(npu_board)},
+    {CLI_TEXT, CLI_EXPLAIN, NAMES("--calibration"), "FILE", "a calibration; default: the one in the cache folder",
+     FIELD(dispatch_calibration)},
+    {CLI_SET, CLI_EXPLAIN, NAMES("--overlay"), NULL, "n8: the CPU reads base planes, the NPU may add the rest in time",
+     FIELD(dispatch_overlay), 1},
+
+    HEADING(CLI_CALIBRATE, "Calibration"),
+    {CLI_TEXT, CLI_CALIBRATE, NAMES("-o", "--output"), "FILE", "write the figures to FILE instead of the cache folder",
+     FIELD(dispatch_output)},
+    {CLI_INTEGER, CLI_CALIBRATE, NAMES("-t", "--threads"), "N", "threads; default: performance cores", FIELD(threads),
+     .minimum = 1, .maximum = THREADS_MAX},
+
+    HEADING(CLI_EXPLAIN | CLI_CALIBRATE, "NPU"),
+    {CLI_CHOICE, CLI_EXPLAIN | CLI_CALIBRATE, NAMES("--npu"), "DEVICE",
+     "off (default), auto, rknpu, rocket or soft: the device that the calibration is of", FIELD(npu_kind),
+     .choices = npu_wishes},
 
     HEADING(CLI_NPU, "Device"),
     {CLI_CHOICE, CLI_NPU, NAMES("--device"), "DEVICE", "auto, rknpu, rocket or soft (a device in software); default: auto",
@@ -329,8 +359,8 @@ const cli_option cli_options[] = {
      FIELD(kv_type_key), .environment = "CACHE_TYPE_K", .choices = kv_types},
     {CLI_CHOICE, SESSION, NAMES("-ctv", "--cache-type-v"), "TYPE", "type of the value cache: f16 (default) or f32",
      FIELD(kv_type_value), .environment = "CACHE_TYPE_V", .choices = kv_types},
-    {CLI_TEXT, MODEL | CLI_PACK | CLI_PROBE, NAMES("-C", "--cpu-mask"), "HEX", "CPUs to use as a mask", FIELD(cpu_mask)},
-    {CLI_TEXT, MODEL | CLI_PACK | CLI_PROBE, NAMES("-Cr", "--cpu-range"), "LO-HI", "CPUs to use as a range",
+    {CLI_TEXT, MODEL | CLI_PACK | CLI_PROBE | CLI_CALIBRATE, NAMES("-C", "--cpu-mask"), "HEX", "CPUs to use as a mask", FIELD(cpu_mask)},
+    {CLI_TEXT, MODEL | CLI_PACK | CLI_PROBE | CLI_CALIBRATE, NAMES("-Cr", "--cpu-range"), "LO-HI", "CPUs to use as a range",
      FIELD(cpu_range)},
     {CLI_INTEGER, MODEL, NAMES("--poll"), "N",
      "0 to 100: how long idle threads spin before they sleep, 50 is 200 us; default: 50", FIELD(poll), .minimum = 0,
@@ -358,7 +388,8 @@ const cli_option cli_options[] = {
      FIELD(npu_faults)},
 
     HEADING(EVERY, "General"),
-    {CLI_SET, CLI_PACK | CLI_INFO | CLI_VERIFY | CLI_PROBE | CLI_DOCTOR | CLI_NPU | CLI_SIMULATE | SESSION,
+    {CLI_SET, CLI_PACK | CLI_INFO | CLI_VERIFY | CLI_PROBE | CLI_DOCTOR | CLI_NPU | CLI_EXPLAIN | CLI_CALIBRATE |
+         CLI_SIMULATE | SESSION,
      NAMES("--json"), NULL,
      "one JSON object on standard output instead of text", FIELD(json), 1},
     {CLI_SET, EVERY, NAMES("-v", "--verbose"), NULL, "say more", FIELD(verbose), 1},

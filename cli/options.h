@@ -22,6 +22,8 @@ enum {
     CLI_PROBE = 1 << 10,
     CLI_DOCTOR = 1 << 11,
     CLI_NPU = 1 << 12,
+    CLI_EXPLAIN = 1 << 13,
+    CLI_CALIBRATE = 1 << 14,
     CLI_SIMULATE = 1 << 15
 };
 

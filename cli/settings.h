@@ -69,6 +69,11 @@ typedef struct cli_settings {
     int64_t probe_size, probe_repetitions; /* MiB; 0: not given */
     int probe_quick;
 
+    /* explain, calibrate */
+    const char *dispatch_output, *dispatch_calibration;
+    int64_t dispatch_rows;
+    int dispatch_overlay;
+
     /* doctor */
     const char *doctor_root;
 

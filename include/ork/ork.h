@@ -389,6 +389,73 @@ typedef struct ork_published_report {
 /* board NULL: the built-in one. *report is freed with ork_free(). */
 ORK_API ork_status ork_simulate_published(const char *board, ork_published_report **report, ork_error *error);
 
+/* ---- dispatch ---------------------------------------------------------------------------------------------------- */
+
+/* What is known of a machine's speed: of a board, measured here, or assumed (docs/dispatch.md). Immutable. */
+typedef struct ork_perf ork_perf;
+
+/* A board file's figures; NULL: the built-in RK3588. */
+ORK_API ork_status ork_perf_open_board(const char *path, ork_perf **perf, ork_error *error);
+/* Guesses for this machine from its threads alone, without an NPU. */
+ORK_API ork_status ork_perf_open_assumed(ork_perf **perf, ork_error *error);
+/* A stored calibration. ORK_UNSUPPORTED, with what differs, when it was made with another ork, CPU, instruction set, number
+ * of threads (0: auto), memory clock or, where npu is given, NPU driver. npu NULL: its NPU figures are left out. */
+ORK_API ork_status ork_perf_open_calibration(const char *path, uint32_t threads, const ork_npu *npu, ork_perf **perf,
+                                             ork_error *error);
+ORK_API void ork_perf_close(ork_perf *perf);
+/* All figures and what they depend on as JSON, the content of a calibration file. *text is freed with ork_free(). */
+ORK_API ork_status ork_perf_text(const ork_perf *perf, char **text, ork_error *error);
+/* Writes that file: a new one beside it, then renamed. */
+ORK_API ork_status ork_perf_save(const ork_perf *perf, const char *path, ork_error *error);
+
+typedef struct ork_calibrate_params {
+    uint32_t threads;              /* 0: performance cores */
+    ork_npu *npu;                  /* also measured where given; no session may use it meanwhile */
+    bool (*cancel)(void *context); /* polled between measurements. May be NULL */
+    void *cancel_context;
+} ork_calibrate_params;
+/* Measures this machine, which should do nothing else, in less than a minute. params may be NULL. */
+ORK_API ork_status ork_calibrate(const ork_calibrate_params *params, ork_perf **perf, ork_error *error);
+
+typedef struct ork_explain_params {
+    uint32_t rows;         /* token rows of the pass that is explained; 0: 1 */
+    uint32_t prefill_rows; /* rows that a prompt is computed in; 0: 512 */
+    uint32_t context;      /* past positions while decoding; 0: none */
+    bool overlay;          /* n8 matrices: the CPU reads base planes, the NPU may add what is missing */
+} ork_explain_params;
+
+typedef struct ork_explained_group {
+    const char *kind;        /* "attention in", "experts up" */
+    uint32_t layer;
+    char tiers[32];          /* "i8", "nf4+i8" */
+    uint64_t bytes;          /* of weights that one token reads */
+    double sensitivity;      /* the largest of its members; 0: not measured */
+    const char *route;       /* "cpu", "npu", "cpu+overlay" */
+    const char *limit;       /* largest part of the predicted time: "bandwidth", "compute", "fixed cost" */
+    const char *why;         /* what keeps the NPU out, "": nothing */
+    double seconds;          /* predicted, of the route */
+    double cpu_seconds;
+    double npu_seconds;      /* of the group, or with one row of its overlay; negative: it cannot */
+    uint32_t rows_min;       /* from so many rows on the NPU is predicted to win; 0: never */
+} ork_explained_group;
+
+typedef struct ork_explanation {
+    const char *source;       /* "board", "calibration", "assumed" */
+    char name[64];
+    uint32_t rows, prefill_rows, context;
+    size_t group_count;
+    const ork_explained_group *groups; /* in the order of a pass */
+    uint64_t group_bytes, embedding_bytes, vector_bytes; /* that one token reads; together the card's bytes_per_token */
+    uint64_t kv_bytes_per_position, state_bytes;
+    double seconds;           /* of the pass of `rows` rows */
+    double npu_share;         /* of its multiply-adds */
+    double prefill_tokens_per_second, decode_tokens_per_second;
+} ork_explanation;
+/* The route of every op group, an NPU of the perf model taken as free and holding all that fits it. params may be NULL.
+ * *explanation is freed with ork_free(). */
+ORK_API ork_status ork_explain(const ork_model *model, const ork_perf *perf, const ork_explain_params *params,
+                               ork_explanation **explanation, ork_error *error);
+
 /* ---- sessions --------------------------------------------------------------------------------------------------- */
 
 typedef enum ork_kv_type { ORK_KV_F16 = 0, ORK_KV_F32 = 1 } ork_kv_type;

@@ -14,7 +14,7 @@ PROGRAM = os.environ.get("ORK_PROGRAM", str(SOURCE / "build" / "cli" / "ork"))
 COMMAND = [*shlex.split(os.environ.get("ORK_EMULATOR", "")), PROGRAM]
 DEMO = SOURCE / "models" / "demo-lfm2moe.gguf"
 HELD_OUT = SOURCE / "models" / "demo-heldout.txt"
-COMMANDS = ["pack", "info", "verify", "run", "chat", "bench", "perplexity", "probe", "doctor", "npu", "simulate", "completion", "help", "version"]
+COMMANDS = ["pack", "info", "verify", "run", "chat", "bench", "perplexity", "probe", "doctor", "explain", "calibrate", "npu", "simulate", "completion", "help", "version"]
 TIMEOUT = 600
 
 

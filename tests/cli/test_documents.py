@@ -10,7 +10,7 @@ import unittest
 from support import COMMANDS, SOURCE, ProgramTest
 
 DOCUMENTS = pathlib.Path(os.environ.get("ORK_DOCUMENTS", SOURCE / "build" / "cli"))
-PAGES = ["ork.1"] + [f"ork-{name}.1" for name in ("pack", "info", "verify", "run", "chat", "bench", "perplexity", "probe", "doctor", "npu", "simulate")]
+PAGES = ["ork.1"] + [f"ork-{name}.1" for name in ("pack", "info", "verify", "run", "chat", "bench", "perplexity", "probe", "doctor", "explain", "calibrate", "npu", "simulate")]
 
 
 class Manual(ProgramTest):
