@@ -18,7 +18,8 @@ static double number(const json_t *object, const char *key)
 
 static void print_figures(const char *text)
 {
-    json_t *root = json_loads(text, 0, NULL), *cpu = json_object_get(root, "cpu"), *npu = json_object_get(root, "npu"), *tier;
+    json_t *root = json_loads(text, 0, NULL), *cpu = json_object_get(root, "cpu"), *npu = json_object_get(root, "npu"),
+           *tier;
     const json_t *identity = json_object_get(root, "identity");
     const char *name;
     cli_output_format("machine   ");
@@ -28,15 +29,16 @@ static void print_figures(const char *text)
     cli_output_format("region    %.2f us, and %.2f us for each further row\n\n", number(cpu, "region_s") * 1e6,
                       number(cpu, "row_s") * 1e6);
     cli_output_format("%-5s  %14s  %17s\n", "tier", "one row, GB/s", "many rows, GMAC/s");
-    json_object_foreach(json_object_get(cpu, "tiers"), name, tier)
-        cli_output_format("%-5s  %14.1f  %17.1f\n", name, number(tier, "bytes_per_s") * 1e-9, number(tier, "macs_per_s") * 1e-9);
+    json_object_foreach(json_object_get(cpu, "tiers"), name, tier) cli_output_format(
+        "%-5s  %14.1f  %17.1f\n", name, number(tier, "bytes_per_s") * 1e-9, number(tier, "macs_per_s") * 1e-9);
     if (npu)
-        cli_output_format("\nNPU       %.0f cores at %.0f MHz: %.0f us a submit, %.1f GB/s (one core %.1f), efficiency %.2f\n"
-                          "          host packs %.1f, unpacks %.1f, swaps in %.1f GB/s\n",
-                          number(npu, "cores"), number(npu, "clock_hz") * 1e-6, number(npu, "submit_us") + number(npu, "complete_us"),
-                          number(npu, "shared_bytes_per_s") * 1e-9, number(npu, "core_bytes_per_s") * 1e-9,
-                          number(npu, "efficiency_i8"), number(npu, "pack_bytes_per_s") * 1e-9,
-                          number(npu, "unpack_bytes_per_s") * 1e-9, number(npu, "swap_bytes_per_s") * 1e-9);
+        cli_output_format(
+            "\nNPU       %.0f cores at %.0f MHz: %.0f us a submit, %.1f GB/s (one core %.1f), efficiency %.2f\n"
+            "          host packs %.1f, unpacks %.1f, swaps in %.1f GB/s\n",
+            number(npu, "cores"), number(npu, "clock_hz") * 1e-6, number(npu, "submit_us") + number(npu, "complete_us"),
+            number(npu, "shared_bytes_per_s") * 1e-9, number(npu, "core_bytes_per_s") * 1e-9,
+            number(npu, "efficiency_i8"), number(npu, "pack_bytes_per_s") * 1e-9,
+            number(npu, "unpack_bytes_per_s") * 1e-9, number(npu, "swap_bytes_per_s") * 1e-9);
     json_decref(root);
 }
 
@@ -74,7 +76,8 @@ int cli_calibrate(const cli_settings *settings)
     if (code != CLI_OK)
         return code;
     cli_settings wanted = *settings;
-    wanted.npu_required = wanted.npu_kind != 0; /* what cannot be measured is not to be stored as if it were not there */
+    wanted.npu_required =
+        wanted.npu_kind != 0; /* what cannot be measured is not to be stored as if it were not there */
     code = cli_npu_open(&wanted, &npu);
     if (code != CLI_OK)
         return code;

@@ -17,7 +17,8 @@ static int open_given(const char *path, uint32_t threads, const ork_npu *npu, or
     const int code = cli_check_input(path);
     if (code != CLI_OK)
         return code;
-    return ork_perf_open_calibration(path, threads, npu, perf, &error) == ORK_OK ? CLI_OK : cli_report_input_error(&error);
+    return ork_perf_open_calibration(path, threads, npu, perf, &error) == ORK_OK ? CLI_OK
+                                                                                 : cli_report_input_error(&error);
 }
 
 /* The stored calibration; one that does not count here is said, and guesses are used. */
@@ -37,7 +38,8 @@ static int open_stored(uint32_t threads, const ork_npu *npu, ork_perf **perf)
             cli_say("%s: %s", path, error.what);
     }
     if (status != ORK_OK) {
-        cli_say("predicting by guesses, without an NPU; ork calibrate measures this machine, --npu-board names another");
+        cli_say(
+            "predicting by guesses, without an NPU; ork calibrate measures this machine, --npu-board names another");
         status = ork_perf_open_assumed(perf, &error);
         code = status == ORK_OK ? CLI_OK : cli_report_error(&error);
     }
@@ -56,8 +58,9 @@ static int open_perf(const cli_settings *settings, const ork_npu *npu, ork_perf 
     const int code = builtin ? CLI_OK : cli_check_input(settings->npu_board);
     if (code != CLI_OK)
         return code;
-    return ork_perf_open_board(builtin ? NULL : settings->npu_board, perf, &error) == ORK_OK ? CLI_OK
-                                                                                             : cli_report_input_error(&error);
+    return ork_perf_open_board(builtin ? NULL : settings->npu_board, perf, &error) == ORK_OK
+               ? CLI_OK
+               : cli_report_input_error(&error);
 }
 
 static json_t *group_json(const ork_explained_group *group)
@@ -73,7 +76,8 @@ static json_t *group_json(const ork_explained_group *group)
     cli_json_set_text(item, "why_not_npu", group->why);
     cli_json_set_number(item, "predicted_us", group->seconds * 1e6);
     cli_json_set_number(item, "cpu_us", group->cpu_seconds * 1e6);
-    json_object_set_new(item, "npu_us", group->npu_seconds < 0 ? json_null() : cli_json_number(group->npu_seconds * 1e6));
+    json_object_set_new(item, "npu_us",
+                        group->npu_seconds < 0 ? json_null() : cli_json_number(group->npu_seconds * 1e6));
     json_object_set_new(item, "npu_rows_min", group->rows_min ? json_integer(group->rows_min) : json_null());
     return item;
 }
@@ -129,9 +133,10 @@ static void print_table(const ork_explanation *explanation)
     const ork_explained_group *groups = explanation->groups;
     cli_output_format("figures: %s (", explanation->source);
     cli_output_safe(explanation->name);
-    cli_output_format("); pass of %u %s; times of one group in us\n\n", explanation->rows, explanation->rows == 1 ? "row" : "rows");
-    cli_output_format("%-15s %4s  %-8s %10s  %5s  %-11s %9s %9s %8s  %-10s %s\n", "group", "of", "tier", "bytes", "sens.", "route",
-                      "cpu", "npu", "npu from", "limit", "no npu for");
+    cli_output_format("); pass of %u %s; times of one group in us\n\n", explanation->rows,
+                      explanation->rows == 1 ? "row" : "rows");
+    cli_output_format("%-15s %4s  %-8s %10s  %5s  %-11s %9s %9s %8s  %-10s %s\n", "group", "of", "tier", "bytes",
+                      "sens.", "route", "cpu", "npu", "npu from", "limit", "no npu for");
     for (size_t i = 0; i < explanation->group_count; i++) {
         size_t before = 0, count = 0;
         for (size_t j = 0; j < explanation->group_count; j++)
@@ -142,17 +147,18 @@ static void print_table(const ork_explanation *explanation)
         if (!before)
             print_line(&groups[i], count);
     }
-    cli_output_format("\na token reads %s: %s in groups, %s of the embedding, %s of vectors and padding\n",
-                      cli_format_bytes(explanation->group_bytes + explanation->embedding_bytes + explanation->vector_bytes,
-                                       text[0], sizeof text[0]),
-                      cli_format_bytes(explanation->group_bytes, text[1], sizeof text[1]),
-                      cli_format_bytes(explanation->embedding_bytes, text[2], sizeof text[2]),
-                      cli_format_bytes(explanation->vector_bytes, text[3], sizeof text[3]));
+    cli_output_format(
+        "\na token reads %s: %s in groups, %s of the embedding, %s of vectors and padding\n",
+        cli_format_bytes(explanation->group_bytes + explanation->embedding_bytes + explanation->vector_bytes, text[0],
+                         sizeof text[0]),
+        cli_format_bytes(explanation->group_bytes, text[1], sizeof text[1]),
+        cli_format_bytes(explanation->embedding_bytes, text[2], sizeof text[2]),
+        cli_format_bytes(explanation->vector_bytes, text[3], sizeof text[3]));
     cli_output_format("the pass takes %.2f ms, %.0f %% of its multiply-adds on the NPU\n", explanation->seconds * 1e3,
                       explanation->npu_share * 100);
     cli_output_format("predicted: prefill %.1f tokens/s (%u rows), decode %.1f tokens/s (behind %u positions)\n",
-                      explanation->prefill_tokens_per_second, explanation->prefill_rows, explanation->decode_tokens_per_second,
-                      explanation->context);
+                      explanation->prefill_tokens_per_second, explanation->prefill_rows,
+                      explanation->decode_tokens_per_second, explanation->context);
 }
 
 int cli_explain(const cli_settings *settings)

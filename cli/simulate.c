@@ -82,8 +82,8 @@ static void print_text(const ork_simulation *simulation)
     if (has_overlay(simulation)) {
         cli_output_format("alone    %.2f tokens/s, the same tiers without the NPU\n",
                           simulation->decode_alone_tokens_per_second);
-        cli_output_format("overlay  %.1f %% in time of %" PRIu64 " chains (%" PRIu64 " late, %" PRIu64 " lost), %" PRIu64
-                          " left out for want of a core\n",
+        cli_output_format("overlay  %.1f %% in time of %" PRIu64 " chains (%" PRIu64 " late, %" PRIu64
+                          " lost), %" PRIu64 " left out for want of a core\n",
                           100 * simulation->overlay_hit_rate, simulation->overlay_submitted, simulation->overlay_late,
                           simulation->overlay_lost, simulation->overlay_busy);
         cli_output_format("         %.1f %% of the sensitive matrices in %" PRIu64 " groups a token\n",
@@ -94,8 +94,8 @@ static void print_text(const ork_simulation *simulation)
                       cli_format_bytes(simulation->kv_bytes, kv, sizeof kv),
                       cli_format_bytes(simulation->state_bytes, state, sizeof state));
     cli_output_format("npu      %s in %u domain%s\n",
-                      cli_format_bytes(simulation->npu_resident_bytes, resident, sizeof resident), simulation->npu_domains,
-                      simulation->npu_domains == 1 ? "" : "s");
+                      cli_format_bytes(simulation->npu_resident_bytes, resident, sizeof resident),
+                      simulation->npu_domains, simulation->npu_domains == 1 ? "" : "s");
     cli_output_format("busy     cpu %.0f %%, npu %.0f, %.0f and %.0f %% of the time of decoding\n",
                       100 * simulation->busy_share[0], 100 * simulation->busy_share[1], 100 * simulation->busy_share[2],
                       100 * simulation->busy_share[3]);

@@ -70,7 +70,8 @@ static struct pass predict_pass(const struct ork_perf *perf, const struct ork_mo
         .policy = ork_route_policy_default(),
     };
     const double float_bytes_per_s = perf->tiers[ORK_TIER_F32].bytes_per_s;
-    struct pass pass = {.seconds = perf->token_s + (double)(shape->embedding_bytes + shape->vector_bytes) / float_bytes_per_s};
+    struct pass pass = {.seconds =
+                            perf->token_s + (double)(shape->embedding_bytes + shape->vector_bytes) / float_bytes_per_s};
     for (size_t i = 0; i < shape->group_count; i++) {
         const struct ork_group *group = &shape->groups[i];
         /* Logits are wanted of the last row alone. */
@@ -87,7 +88,8 @@ static struct pass predict_pass(const struct ork_perf *perf, const struct ork_mo
     for (uint32_t i = 0; i < shape->layer_count; i++) {
         const struct ork_layer_cost *layer = &shape->layers[i];
         /* A tile of rows shares what it reads of the positions before it. */
-        const double positions = context + (rows > 1 ? rows / 2.0 : 0), tiles = ceil((double)rows / ORK_CPU_ATTEND_TILE);
+        const double positions = context + (rows > 1 ? rows / 2.0 : 0),
+                     tiles = ceil((double)rows / ORK_CPU_ATTEND_TILE);
         pass.seconds += positions * tiles * (double)layer->kv_bytes / perf->attention_bytes_per_s +
                         2.0 * (double)layer->state_bytes / float_bytes_per_s;
     }
@@ -133,7 +135,8 @@ ork_status ork_explain(const ork_model *model, const ork_perf *perf, const ork_e
     };
     snprintf(result->name, sizeof result->name, "%s", perf->name);
     for (size_t i = 0; i < shape.group_count; i++)
-        result->group_bytes += ork_group_token_bytes(&shape.groups[i], params.overlay && perf->has_npu && result->rows == 1);
+        result->group_bytes +=
+            ork_group_token_bytes(&shape.groups[i], params.overlay && perf->has_npu && result->rows == 1);
     for (uint32_t i = 0; i < shape.layer_count; i++) {
         result->kv_bytes_per_position += shape.layers[i].kv_bytes;
         result->state_bytes += shape.layers[i].state_bytes;

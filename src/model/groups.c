@@ -32,7 +32,8 @@ static struct ork_group *begin(struct builder *b, enum ork_group_kind kind, uint
     return group;
 }
 
-static void add(struct builder *b, struct ork_group *group, const char *name, const struct ork_matrix *matrix, bool residual)
+static void add(struct builder *b, struct ork_group *group, const char *name, const struct ork_matrix *matrix,
+                bool residual)
 {
     const struct ork_orkpack_tensor *tensor = ork_orkpack_tensor_find(b->model->pack, matrix->name);
     const bool stack = matrix->experts > 1;

@@ -16,7 +16,8 @@ enum { REPETITIONS = 3, REGIONS = 2000, ROUNDS = 7, ROWS = 64, CHANNELS = 1024 }
 /* Of the peak of float multiply-adds, what f32 and 16-bit weights get: docs/dispatch.md, "Calibration". */
 #define FLOAT_SHARE 0.3
 
-static void take_tiers(struct ork_perf *perf, const ork_probe_bandwidth_report *memory, const ork_probe_compute_report *compute)
+static void take_tiers(struct ork_perf *perf, const ork_probe_bandwidth_report *memory,
+                       const ork_probe_compute_report *compute)
 {
     double float_macs_per_s = 0;
     for (size_t i = 0; i < compute->peak_count; i++)
@@ -185,7 +186,8 @@ static ork_status measure_host(struct ork_perf *perf, const ork_calibrate_params
     ork_status status = ork_probe_begin(&probe, &wishes, error);
     if (status == ORK_OK) {
         buffer = ork_pages_allocate(size_bytes);
-        status = buffer ? ork_probe_weights_make(&probe, ORK_TIER_NF4, CHANNELS, ROWS, 1, buffer, size_bytes, &weights, error)
+        status = buffer ? ork_probe_weights_make(&probe, ORK_TIER_NF4, CHANNELS, ROWS, 1, buffer, size_bytes, &weights,
+                                                 error)
                         : ork_error_no_memory(error, "calibration", size_bytes);
     }
     if (status == ORK_OK) {

@@ -17,8 +17,8 @@ struct job {
 /* Short: nearly all fixed cost. Few rows on many weights: streams. Many rows: arithmetic. */
 static const struct job jobs[JOBS] = {{32, 64, 64}, {32, SIDE_MOST, SIDE_MOST}, {ROWS_MOST, SIDE_MOST, SIDE_MOST}};
 
-static ork_status time_job(ork_npu *npu, const struct ork_matrix *matrix, const struct ork_activation *x, float *y, uint32_t m,
-                           double *seconds, ork_error *error)
+static ork_status time_job(ork_npu *npu, const struct ork_matrix *matrix, const struct ork_activation *x, float *y,
+                           uint32_t m, double *seconds, ork_error *error)
 {
     const struct ork_offload *offload = ork_npu_offload(npu);
     ork_npu_stats before, after;
@@ -32,8 +32,8 @@ static ork_status time_job(ork_npu *npu, const struct ork_matrix *matrix, const 
         offload->finish(offload->context);
         ork_npu_get_stats(npu, &after);
         if (!task.done)
-            return ork_error_set(error, ORK_FAILURE, "npu", -1, "the NPU did not finish a matmul of %u x %u x %u", m, matrix->n,
-                                 matrix->k);
+            return ork_error_set(error, ORK_FAILURE, "npu", -1, "the NPU did not finish a matmul of %u x %u x %u", m,
+                                 matrix->n, matrix->k);
         const double busy_s = (double)(after.busy_us - before.busy_us) * 1e-6;
         if (busy_s < *seconds)
             *seconds = busy_s;
@@ -108,7 +108,8 @@ ork_status ork_calibrate_npu(ork_npu *npu, struct ork_perf *perf, ork_error *err
     uint8_t *memory = builtin ? ork_pages_allocate(size_bytes) : NULL;
     if (!memory)
         return ork_error_no_memory(error, "calibration", size_bytes);
-    uint8_t *y = memory + data_bytes, *codes = y + y_bytes, *scales = codes + 2 * x_bytes, *x_scales = scales + SIDE_MOST * 4;
+    uint8_t *y = memory + data_bytes, *codes = y + y_bytes, *scales = codes + 2 * x_bytes,
+            *x_scales = scales + SIDE_MOST * 4;
     for (uint64_t i = 0; i < data_bytes; i++)
         memory[i] = (uint8_t)(i * 2654435761u >> 24);
     memset(codes, 1, 2 * x_bytes);
@@ -117,7 +118,8 @@ ork_status ork_calibrate_npu(ork_npu *npu, struct ork_perf *perf, ork_error *err
     perf->npu = *builtin;
     perf->npu.cores = info.cores;
     perf->npu.clock_hz = info.clock_hz ? (double)info.clock_hz : builtin->clock_hz;
-    perf->npu.host_call_us = perf->npu.host_core_us = 0; /* of published library calls; ork's are in the other figures */
+    perf->npu.host_call_us = perf->npu.host_core_us =
+        0; /* of published library calls; ork's are in the other figures */
     snprintf(perf->npu.name, sizeof perf->npu.name, "%s", info.soc);
     ork_status status = ork_npu_attach(npu, memory, weights, JOBS, error);
     const bool attached = status == ORK_OK;

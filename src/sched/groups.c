@@ -1,19 +1,24 @@
 /* Owns sizes and sums of op groups. Must not know speeds or files. */
 #include "sched/groups.h"
 
-
 #include <stdlib.h>
 #include <string.h>
 
 const char *ork_group_kind_name(enum ork_group_kind kind)
 {
     static const char *const names[ORK_GROUP_KIND_COUNT] = {
-        [ORK_GROUP_ATTENTION_IN] = "attention in",     [ORK_GROUP_ATTENTION_OUT] = "attention out",
-        [ORK_GROUP_CONVOLUTION_IN] = "convolution in", [ORK_GROUP_CONVOLUTION_OUT] = "convolution out",
-        [ORK_GROUP_DELTA_IN] = "delta in",             [ORK_GROUP_DELTA_OUT] = "delta out",
-        [ORK_GROUP_DENSE_UP] = "dense up",             [ORK_GROUP_DENSE_DOWN] = "dense down",
-        [ORK_GROUP_ROUTER] = "router",                 [ORK_GROUP_EXPERT_UP] = "experts up",
-        [ORK_GROUP_EXPERT_DOWN] = "experts down",      [ORK_GROUP_HEAD] = "head",
+        [ORK_GROUP_ATTENTION_IN] = "attention in",
+        [ORK_GROUP_ATTENTION_OUT] = "attention out",
+        [ORK_GROUP_CONVOLUTION_IN] = "convolution in",
+        [ORK_GROUP_CONVOLUTION_OUT] = "convolution out",
+        [ORK_GROUP_DELTA_IN] = "delta in",
+        [ORK_GROUP_DELTA_OUT] = "delta out",
+        [ORK_GROUP_DENSE_UP] = "dense up",
+        [ORK_GROUP_DENSE_DOWN] = "dense down",
+        [ORK_GROUP_ROUTER] = "router",
+        [ORK_GROUP_EXPERT_UP] = "experts up",
+        [ORK_GROUP_EXPERT_DOWN] = "experts down",
+        [ORK_GROUP_HEAD] = "head",
     };
     return names[kind];
 }
@@ -27,8 +32,8 @@ void ork_model_shape_free(struct ork_model_shape *shape)
     shape->group_count = 0;
 }
 
-bool ork_group_add(struct ork_group *group, const char *name, enum ork_tier tier, uint32_t n, uint32_t k, uint32_t experts,
-                   uint32_t experts_used, float sensitivity, bool residual)
+bool ork_group_add(struct ork_group *group, const char *name, enum ork_tier tier, uint32_t n, uint32_t k,
+                   uint32_t experts, uint32_t experts_used, float sensitivity, bool residual)
 {
     struct ork_tier_sizes sizes, base;
     if (group->member_count == ORK_GROUP_MEMBERS_MAX || !ork_tier_sizes(tier, n, k, &sizes) ||

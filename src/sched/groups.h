@@ -28,8 +28,8 @@ const char *ork_group_kind_name(enum ork_group_kind kind);
 #define ORK_GROUP_MEMBERS_MAX 8u
 
 struct ork_group_member {
-    char name[32]; /* "q", "gate", "shared up" */
-    uint32_t n, k; /* of one matrix */
+    char name[32];                  /* "q", "gate", "shared up" */
+    uint32_t n, k;                  /* of one matrix */
     uint32_t experts, experts_used; /* of a stack; a plain matrix: 1 and 1 */
     enum ork_tier tier;
     uint64_t bytes;      /* one matrix, all planes that are its own: codes and scales, without a table */
@@ -63,8 +63,8 @@ struct ork_model_shape {
 void ork_model_shape_free(struct ork_model_shape *shape); /* the arrays; shape itself is the caller's */
 
 /* Adds a member; false when the group is full or the sizes overflow. experts 0 means a plain matrix. */
-bool ork_group_add(struct ork_group *group, const char *name, enum ork_tier tier, uint32_t n, uint32_t k, uint32_t experts,
-                   uint32_t experts_used, float sensitivity, bool residual);
+bool ork_group_add(struct ork_group *group, const char *name, enum ork_tier tier, uint32_t n, uint32_t k,
+                   uint32_t experts, uint32_t experts_used, float sensitivity, bool residual);
 
 /* Experts of `experts` that `rows` tokens choose at least once, `used` of them each: experts * (1 - (1 - used / experts)^rows),
  * the expectation if every expert is chosen alike and tokens choose independently. Real routers are uneven, so this is the

@@ -45,7 +45,8 @@ static ork_status read_cpu(const char *root, char *cpu, size_t capacity, ork_err
     if (!text)
         return ork_error_no_memory(error, "cpuinfo", CPUINFO_BYTES);
     cpu[0] = 0;
-    if (ork_system_read(root, "proc/cpuinfo", text, CPUINFO_BYTES) > 0 && !find_value(text, "model name", cpu, capacity))
+    if (ork_system_read(root, "proc/cpuinfo", text, CPUINFO_BYTES) > 0 &&
+        !find_value(text, "model name", cpu, capacity))
         collect_parts(text, cpu, capacity);
     free(text);
     if (!cpu[0])
@@ -84,8 +85,8 @@ ork_status ork_perf_identify(const char *root, uint32_t threads, const ork_npu *
         status = read_cpu(root, identity->cpu, sizeof identity->cpu, error);
     if (status != ORK_OK)
         return status;
-    snprintf(identity->ork_version, sizeof identity->ork_version, "%d.%d.%d", ORK_VERSION_MAJOR,
-             ORK_VERSION_MINOR, ORK_VERSION_PATCH);
+    snprintf(identity->ork_version, sizeof identity->ork_version, "%d.%d.%d", ORK_VERSION_MAJOR, ORK_VERSION_MINOR,
+             ORK_VERSION_PATCH);
     snprintf(identity->kernels, sizeof identity->kernels, "%s", ork_isa_name(kernels->isa));
     identity->threads = threads ? threads : ork_topology_threads();
     identity->memory_bytes = read_memory(root);
@@ -101,9 +102,10 @@ ork_status ork_perf_identify(const char *root, uint32_t threads, const ork_npu *
 
 static ork_status differ(ork_error *error, const char *where, const char *what, const char *then, const char *now)
 {
-    return ork_error_set(error, ORK_UNSUPPORTED, where, -1,
-                         "the calibration does not count here: it was made with %s %.100s, this is %.100s; run ork calibrate",
-                         what, then, now);
+    return ork_error_set(
+        error, ORK_UNSUPPORTED, where, -1,
+        "the calibration does not count here: it was made with %s %.100s, this is %.100s; run ork calibrate", what,
+        then, now);
 }
 
 static ork_status differ_number(ork_error *error, const char *where, const char *what, uint64_t then, uint64_t now)

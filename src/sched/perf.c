@@ -121,7 +121,8 @@ struct ork_perf_time ork_perf_predict_npu(const struct ork_perf *perf, const str
     return time;
 }
 
-struct ork_perf_time ork_perf_predict_chain(const struct ork_perf *perf, const struct ork_group *group, uint32_t members)
+struct ork_perf_time ork_perf_predict_chain(const struct ork_perf *perf, const struct ork_group *group,
+                                            uint32_t members)
 {
     if (!perf->has_npu || !members)
         return never();
@@ -141,7 +142,8 @@ struct ork_perf_time ork_perf_predict_chain(const struct ork_perf *perf, const s
         time.transfer_s += count * (member->k / perf->pack_bytes_per_s);
         host_bytes += count * member->n * 4.0 * slices;
     }
-    const double job_s = ork_npu_timing_job(&perf->npu, &work, 1), task_s = perf->npu.task_us * 1e-6 * (double)work.tasks;
+    const double job_s = ork_npu_timing_job(&perf->npu, &work, 1),
+                 task_s = perf->npu.task_us * 1e-6 * (double)work.tasks;
     time.fixed_s += task_s;
     time.compute_s = job_s - task_s;
     time.transfer_s += host_bytes / perf->unpack_bytes_per_s;

@@ -37,7 +37,7 @@ struct ork_perf_tier {
 
 struct ork_perf {
     enum ork_perf_source source;
-    char name[64]; /* of the board, or "this machine" */
+    char name[64];                     /* of the board, or "this machine" */
     struct ork_perf_identity identity; /* boards: threads alone */
 
     struct ork_perf_tier tiers[ORK_TIER_COUNT]; /* all set */
@@ -62,10 +62,10 @@ enum ork_perf_bound { ORK_PERF_BANDWIDTH, ORK_PERF_COMPUTE, ORK_PERF_FIXED };
 
 struct ork_perf_time {
     double seconds;
-    double fixed_s;     /* of them: regions, submits, calls, tasks */
-    double transfer_s;  /* of the CPU: members that wait for weights; of the NPU: host packing and unpacking */
-    double compute_s;   /* of the CPU: members that wait for arithmetic; of the NPU: the job less its tasks' fixed cost */
-    double bytes;       /* of weights read */
+    double fixed_s;    /* of them: regions, submits, calls, tasks */
+    double transfer_s; /* of the CPU: members that wait for weights; of the NPU: host packing and unpacking */
+    double compute_s; /* of the CPU: members that wait for arithmetic; of the NPU: the job less its tasks' fixed cost */
+    double bytes;     /* of weights read */
     enum ork_perf_bound bound;
 };
 
@@ -76,7 +76,8 @@ struct ork_perf_time ork_perf_predict_cpu(const struct ork_perf *perf, const str
  * an NPU. */
 struct ork_perf_time ork_perf_predict_npu(const struct ork_perf *perf, const struct ork_group *group, uint32_t rows);
 /* One row of the members whose bit is set, a chain on one core, from the submit to a host that knows. */
-struct ork_perf_time ork_perf_predict_chain(const struct ork_perf *perf, const struct ork_group *group, uint32_t members);
+struct ork_perf_time ork_perf_predict_chain(const struct ork_perf *perf, const struct ork_group *group,
+                                            uint32_t members);
 /* Making all matrices of the group, or all distinct experts of `rows` tokens, resident. */
 double ork_perf_predict_swap(const struct ork_perf *perf, const struct ork_group *group, uint32_t rows);
 /* Whether the member can be int8 bricks on an NPU: i8, nf4, n8 and k within the exact sums. */

@@ -54,10 +54,7 @@ static const struct figure npu_figures[] = {
     {"swap_bytes_per_s", 1e5, 1e13, AT(swap_bytes_per_s)},
 };
 #undef AT
-enum {
-    CPU_FIGURES = sizeof cpu_figures / sizeof *cpu_figures,
-    NPU_FIGURES = sizeof npu_figures / sizeof *npu_figures
-};
+enum { CPU_FIGURES = sizeof cpu_figures / sizeof *cpu_figures, NPU_FIGURES = sizeof npu_figures / sizeof *npu_figures };
 
 /* ---- boards and guesses ---- */
 
@@ -231,7 +228,8 @@ static ork_status read_identity(const json_t *root, const char *where, struct or
     if (status == ORK_OK)
         status = read_text(object, "identity", "kernels", where, identity->kernels, sizeof identity->kernels, error);
     if (status == ORK_OK)
-        status = read_text(object, "identity", "npu_driver", where, identity->npu_driver, sizeof identity->npu_driver, error);
+        status = read_text(object, "identity", "npu_driver", where, identity->npu_driver, sizeof identity->npu_driver,
+                           error);
     if (status == ORK_OK)
         status = read_integer(object, "identity", "threads", 1, 4096, where, &threads, error);
     if (status == ORK_OK)
@@ -287,11 +285,13 @@ ork_status ork_perf_parse(const void *text, uint64_t size_bytes, const char *whe
     if (!root)
         return json_error_code(&problem) == json_error_out_of_memory
                    ? ork_error_no_memory(error, where, size_bytes)
-                   : ork_error_set(error, ORK_BAD_FILE, where, problem.position, "line %d: %s", problem.line, problem.text);
+                   : ork_error_set(error, ORK_BAD_FILE, where, problem.position, "line %d: %s", problem.line,
+                                   problem.text);
     const json_t *format = json_object_get(root, "format"), *version = json_object_get(root, "version");
     ork_status status = ORK_OK;
     if (!json_is_string(format) || strcmp(json_string_value(format), CALIBRATION_FORMAT) != 0)
-        status = ork_error_set(error, ORK_BAD_FILE, where, -1, "not a calibration: format is not \"" CALIBRATION_FORMAT "\"");
+        status = ork_error_set(error, ORK_BAD_FILE, where, -1,
+                               "not a calibration: format is not \"" CALIBRATION_FORMAT "\"");
     else if (!json_is_integer(version))
         status = ork_error_set(error, ORK_BAD_FILE, where, -1, "version: missing or not a whole number");
     else if (json_integer_value(version) != CALIBRATION_VERSION)

@@ -14,11 +14,16 @@ const char *ork_route_name(enum ork_route route)
 const char *ork_route_limit_name(enum ork_route_limit limit)
 {
     static const char *const names[ORK_ROUTE_LIMIT_COUNT] = {
-        [ORK_ROUTE_BANDWIDTH] = "bandwidth",       [ORK_ROUTE_COMPUTE] = "compute",
-        [ORK_ROUTE_FIXED_COST] = "fixed cost",     [ORK_ROUTE_WINDOW] = "window",
-        [ORK_ROUTE_BUS] = "bus",                   [ORK_ROUTE_NOT_RESIDENT] = "not resident",
-        [ORK_ROUTE_TIER] = "tier",                 [ORK_ROUTE_NOT_SENSITIVE] = "not sensitive",
-        [ORK_ROUTE_ROWS] = "rows",                 [ORK_ROUTE_ENGINE_OFF] = "engine off",
+        [ORK_ROUTE_BANDWIDTH] = "bandwidth",
+        [ORK_ROUTE_COMPUTE] = "compute",
+        [ORK_ROUTE_FIXED_COST] = "fixed cost",
+        [ORK_ROUTE_WINDOW] = "window",
+        [ORK_ROUTE_BUS] = "bus",
+        [ORK_ROUTE_NOT_RESIDENT] = "not resident",
+        [ORK_ROUTE_TIER] = "tier",
+        [ORK_ROUTE_NOT_SENSITIVE] = "not sensitive",
+        [ORK_ROUTE_ROWS] = "rows",
+        [ORK_ROUTE_ENGINE_OFF] = "engine off",
         [ORK_ROUTE_ENGINE_BUSY] = "engine busy",
     };
     return names[limit];
@@ -66,7 +71,8 @@ uint32_t ork_route_rows_min(const struct ork_perf *perf, const struct ork_group 
     return rows_min;
 }
 
-uint32_t ork_route_matrix_rows_min(const struct ork_perf *perf, enum ork_tier tier, uint32_t n, uint32_t k, uint32_t most)
+uint32_t ork_route_matrix_rows_min(const struct ork_perf *perf, enum ork_tier tier, uint32_t n, uint32_t k,
+                                   uint32_t most)
 {
     struct ork_group group = {.kind = ORK_GROUP_HEAD};
     if (!ork_group_add(&group, "matrix", tier, n, k, 0, 0, 0, false))
@@ -115,8 +121,8 @@ static double worth(const struct ork_perf *perf, const struct ork_group *group, 
 }
 
 /* Takes members in the order of their worth as long as the chain fits. Sets why when none does. */
-static void choose_overlay(const struct ork_perf *perf, const struct ork_group *group, const struct ork_route_query *query,
-                           struct ork_route_choice *choice)
+static void choose_overlay(const struct ork_perf *perf, const struct ork_group *group,
+                           const struct ork_route_query *query, struct ork_route_choice *choice)
 {
     const double window_s = choice->cpu.seconds * (1 - query->policy.margin);
     uint32_t left = 0;

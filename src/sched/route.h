@@ -5,20 +5,24 @@
 
 #include "sched/perf.h"
 
-enum ork_route { ORK_ROUTE_CPU = 0, ORK_ROUTE_NPU = 1, ORK_ROUTE_OVERLAY = 2 /* CPU complete, and an NPU chain beside it */ };
+enum ork_route {
+    ORK_ROUTE_CPU = 0,
+    ORK_ROUTE_NPU = 1,
+    ORK_ROUTE_OVERLAY = 2 /* CPU complete, and an NPU chain beside it */
+};
 const char *ork_route_name(enum ork_route route); /* "cpu", "npu", "cpu+overlay" */
 
 /* What a decision hangs on: for the route taken the largest part of its time, else what kept the NPU out. */
 enum ork_route_limit {
     ORK_ROUTE_BANDWIDTH = 0,
     ORK_ROUTE_COMPUTE,
-    ORK_ROUTE_FIXED_COST,   /* regions; submits and tasks cost more than they save */
-    ORK_ROUTE_WINDOW,       /* no chain fits the CPU's time */
-    ORK_ROUTE_BUS,          /* the chain would slow the CPU by more than slowdown_max */
+    ORK_ROUTE_FIXED_COST, /* regions; submits and tasks cost more than they save */
+    ORK_ROUTE_WINDOW,     /* no chain fits the CPU's time */
+    ORK_ROUTE_BUS,        /* the chain would slow the CPU by more than slowdown_max */
     ORK_ROUTE_NOT_RESIDENT,
-    ORK_ROUTE_TIER,         /* the NPU cannot multiply these weights */
-    ORK_ROUTE_NOT_SENSITIVE,/* one row: the CPU has all the quality there is */
-    ORK_ROUTE_ROWS,         /* too few */
+    ORK_ROUTE_TIER,          /* the NPU cannot multiply these weights */
+    ORK_ROUTE_NOT_SENSITIVE, /* one row: the CPU has all the quality there is */
+    ORK_ROUTE_ROWS,          /* too few */
     ORK_ROUTE_ENGINE_OFF,
     ORK_ROUTE_ENGINE_BUSY,
     ORK_ROUTE_LIMIT_COUNT
@@ -36,24 +40,24 @@ struct ork_route_policy {
 struct ork_route_policy ork_route_policy_default(void);
 
 struct ork_route_query {
-    uint32_t rows;                 /* token rows, >= 1 */
-    bool resident;                 /* the group's NPU weights */
-    bool nested_base;              /* the CPU reads n8 members' base planes */
+    uint32_t rows;    /* token rows, >= 1 */
+    bool resident;    /* the group's NPU weights */
+    bool nested_base; /* the CPU reads n8 members' base planes */
     enum ork_route_engine engine;
     struct ork_route_policy policy;
 };
 
 struct ork_route_choice {
     enum ork_route route;
-    enum ork_route_limit limit;  /* largest part of the route's predicted time */
-    enum ork_route_limit why;    /* why not the NPU; the limit again where it takes part */
-    struct ork_perf_time cpu;    /* the CPU alone */
-    struct ork_perf_time npu;    /* infinite seconds where it cannot */
-    struct ork_perf_time chain;  /* of the overlay; infinite seconds where there is none to try */
-    double slowdown_s;           /* of the CPU, by the chain */
-    uint32_t overlay_members;    /* bits of members */
-    uint32_t rows_min;           /* from so many rows the NPU wins; UINT32_MAX: never */
-    double seconds;              /* predicted, of the route */
+    enum ork_route_limit limit; /* largest part of the route's predicted time */
+    enum ork_route_limit why;   /* why not the NPU; the limit again where it takes part */
+    struct ork_perf_time cpu;   /* the CPU alone */
+    struct ork_perf_time npu;   /* infinite seconds where it cannot */
+    struct ork_perf_time chain; /* of the overlay; infinite seconds where there is none to try */
+    double slowdown_s;          /* of the CPU, by the chain */
+    uint32_t overlay_members;   /* bits of members */
+    uint32_t rows_min;          /* from so many rows the NPU wins; UINT32_MAX: never */
+    double seconds;             /* predicted, of the route */
 };
 
 /* Pure: the same arguments give the same choice, on every machine.
@@ -67,6 +71,7 @@ struct ork_route_choice ork_route_choose(const struct ork_perf *perf, const stru
  * (each up to 64, then steps of a sixteenth). UINT32_MAX: never, or there is no NPU. */
 uint32_t ork_route_rows_min(const struct ork_perf *perf, const struct ork_group *group, uint32_t most);
 /* The same for one matrix alone (an expert counts as one), rows of that matrix. */
-uint32_t ork_route_matrix_rows_min(const struct ork_perf *perf, enum ork_tier tier, uint32_t n, uint32_t k, uint32_t most);
+uint32_t ork_route_matrix_rows_min(const struct ork_perf *perf, enum ork_tier tier, uint32_t n, uint32_t k,
+                                   uint32_t most);
 
 #endif

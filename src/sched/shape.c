@@ -15,7 +15,8 @@
 #define SHAPE_BYTES_MAX (64u << 10)
 
 extern const unsigned char ork_shape_lfm2_5_8b_a1b[], ork_shape_qwen3_6_35b_a3b[], ork_shape_qwen3_30b_a3b[];
-extern const unsigned long ork_shape_lfm2_5_8b_a1b_bytes, ork_shape_qwen3_6_35b_a3b_bytes, ork_shape_qwen3_30b_a3b_bytes;
+extern const unsigned long ork_shape_lfm2_5_8b_a1b_bytes, ork_shape_qwen3_6_35b_a3b_bytes,
+    ork_shape_qwen3_30b_a3b_bytes;
 
 static const char *const shape_names[] = {"lfm2.5-8b-a1b", "qwen3.6-35b-a3b", "qwen3-30b-a3b", NULL};
 
@@ -174,8 +175,11 @@ static ork_status tiers_read(const json_t *root, const char *where, struct ork_s
     static const struct {
         const char *key;
         enum ork_shape_role role;
-    } roles[] = {{"mixer", ORK_SHAPE_MIXER}, {"dense", ORK_SHAPE_DENSE}, {"experts", ORK_SHAPE_EXPERT},
-                 {"shared", ORK_SHAPE_SHARED}, {"head", ORK_SHAPE_HEAD}};
+    } roles[] = {{"mixer", ORK_SHAPE_MIXER},
+                 {"dense", ORK_SHAPE_DENSE},
+                 {"experts", ORK_SHAPE_EXPERT},
+                 {"shared", ORK_SHAPE_SHARED},
+                 {"head", ORK_SHAPE_HEAD}};
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
         const char *name = json_string_value(json_object_get(json_object_get(root, "tiers"), roles[i].key));
         const struct ork_tier_info *info = name ? ork_tier_find_name(name) : NULL;
@@ -267,7 +271,8 @@ static void add(struct ork_shape_group *group, const char *name, enum ork_shape_
 
 static void mixer_input(const struct ork_shape *shape, uint32_t layer, struct ork_shape_group *group)
 {
-    const uint32_t width = shape->width, query = shape->heads * shape->head_width, kv = shape->heads_kv * shape->head_width;
+    const uint32_t width = shape->width, query = shape->heads * shape->head_width,
+                   kv = shape->heads_kv * shape->head_width;
     const uint32_t key = shape->delta_key_heads * shape->delta_head_width,
                    value = shape->delta_value_heads * shape->delta_head_width;
     switch ((enum ork_shape_mixer)shape->mixer[layer]) {
@@ -363,10 +368,12 @@ uint64_t ork_shape_state_bytes(const struct ork_shape *shape)
 {
     const uint64_t head = shape->delta_head_width, values = shape->delta_value_heads;
     const uint64_t channels = (2 * shape->delta_key_heads + values) * head;
-    const uint64_t delta = values * head * head + (uint64_t)(shape->delta_length ? shape->delta_length - 1 : 0) * channels;
+    const uint64_t delta =
+        values * head * head + (uint64_t)(shape->delta_length ? shape->delta_length - 1 : 0) * channels;
     const uint64_t convolution =
         (uint64_t)(shape->convolution_length ? shape->convolution_length - 1 : 0) * shape->width;
-    return 4 * (count_mixers(shape, ORK_SHAPE_DELTA) * delta + count_mixers(shape, ORK_SHAPE_CONVOLUTION) * convolution);
+    return 4 *
+           (count_mixers(shape, ORK_SHAPE_DELTA) * delta + count_mixers(shape, ORK_SHAPE_CONVOLUTION) * convolution);
 }
 
 uint64_t ork_shape_weight_bytes(const struct ork_shape *shape)

@@ -28,21 +28,26 @@ static ork_status params_check(const ork_simulate_params *params, ork_error *err
     if (params->published && (params->policy == ORK_POLICY_OVERLAY || params->policy == ORK_POLICY_LATE))
         return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "the published system has no overlay");
     if (params->prompt > PROMPT_MAX || params->tokens > TOKENS_MAX)
-        return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "%u tokens of prompt and %u to decode, at most %d and %d",
-                             params->prompt, params->tokens, PROMPT_MAX, TOKENS_MAX);
+        return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1,
+                             "%u tokens of prompt and %u to decode, at most %d and %d", params->prompt, params->tokens,
+                             PROMPT_MAX, TOKENS_MAX);
     if (!(params->submit_us >= 0 && params->submit_us <= 1e5))
-        return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "a submit of %g us, must be 0 to 100000", params->submit_us);
+        return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "a submit of %g us, must be 0 to 100000",
+                             params->submit_us);
     if (params->bus_share != 0 && !(params->bus_share >= 0.1 && params->bus_share <= 1))
-        return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "a bus share of %g, must be 0.1 to 1", params->bus_share);
+        return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "a bus share of %g, must be 0.1 to 1",
+                             params->bus_share);
     if (params->late_layers > LATE_MAX)
-        return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "%u layers late, at most %d", params->late_layers, LATE_MAX);
+        return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "%u layers late, at most %d", params->late_layers,
+                             LATE_MAX);
     if (params->domains > DOMAINS_MAX)
         return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "%u domains, at most %d", params->domains, DOMAINS_MAX);
     return ORK_OK;
 }
 
 static ork_status job_make(const ork_simulate_params *params, const struct ork_simulate_board *board,
-                           const struct ork_shape *shape, ork_policy policy, struct ork_simulate_job *job, ork_error *error)
+                           const struct ork_shape *shape, ork_policy policy, struct ork_simulate_job *job,
+                           ork_error *error)
 {
     *job = (struct ork_simulate_job){
         .board = board,
@@ -58,7 +63,8 @@ static ork_status job_make(const ork_simulate_params *params, const struct ork_s
     };
     const uint64_t positions = (uint64_t)job->context + job->prompt + job->tokens;
     if (positions > shape->context_max)
-        return ork_error_set(error, ORK_LIMIT, shape->name, -1, "context, prompt and tokens are %llu positions, the model has %u",
+        return ork_error_set(error, ORK_LIMIT, shape->name, -1,
+                             "context, prompt and tokens are %llu positions, the model has %u",
                              (unsigned long long)positions, shape->context_max);
     return ORK_OK;
 }
@@ -103,8 +109,10 @@ ork_status ork_simulate(const ork_simulate_params *params, ork_simulation **simu
     block->simulation.published = published;
     if (published)
         ork_simulate_other(&job, policy, policy == ORK_POLICY_STREAMING ? "auto" : "gguf",
-                           params->domains ? params->domains : policy == ORK_POLICY_STREAMING ? 2 : 1, &block->simulation,
-                           &record);
+                           params->domains                  ? params->domains
+                           : policy == ORK_POLICY_STREAMING ? 2
+                                                            : 1,
+                           &block->simulation, &record);
     else
         ork_simulate_ork(&job, policy, &block->simulation, &record);
     /* Times count from the first event. */
@@ -120,7 +128,7 @@ ork_status ork_simulate(const ork_simulate_params *params, ork_simulation **simu
 
 static ork_policy run_policy(const struct ork_published_run *run)
 {
-    return !strcmp(run->policy, "partition") ? ORK_POLICY_PARTITION
+    return !strcmp(run->policy, "partition")   ? ORK_POLICY_PARTITION
            : !strcmp(run->policy, "streaming") ? ORK_POLICY_STREAMING
                                                : ORK_POLICY_CPU;
 }

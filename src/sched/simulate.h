@@ -12,19 +12,19 @@
 
 /* Figures of the system that others measured, "published_system" of a board file. Never used for ork's predictions. */
 struct ork_published_figures {
-    double bytes_per_s;             /* weights of GGUF types, one row */
-    double nf4_bytes_per_s;         /* of its own 4-bit experts */
-    double op_us;                   /* a node of its graph beyond its bytes */
-    double delta_layer_us;          /* a gated delta net layer beyond its bytes, each pass */
+    double bytes_per_s;     /* weights of GGUF types, one row */
+    double nf4_bytes_per_s; /* of its own 4-bit experts */
+    double op_us;           /* a node of its graph beyond its bytes */
+    double delta_layer_us;  /* a gated delta net layer beyond its bytes, each pass */
     double attention_ops, convolution_ops, delta_ops, experts_ops, dense_ops, head_ops;
     double dense_macs_per_s, expert_macs_per_s, float_macs_per_s; /* many rows */
-    double runtime_call_us;         /* a joined NPU matmul inside its runtime, beyond the library's call */
-    double domain_bytes;            /* that it fills of a domain */
-    double touched_share;           /* of all experts, what a prompt of 128 tokens chooses from */
-    double batched_experts;         /* on the NPU in a prompt of 128 tokens with the split */
-    double batched_expert_us;       /* NPU time of one of those */
-    double split_expert_us;         /* of the CPU, for each active expert once a layer's experts are split */
-    double q8_bits, nf4_bits;       /* of a weight, with scales */
+    double runtime_call_us;   /* a joined NPU matmul inside its runtime, beyond the library's call */
+    double domain_bytes;      /* that it fills of a domain */
+    double touched_share;     /* of all experts, what a prompt of 128 tokens chooses from */
+    double batched_experts;   /* on the NPU in a prompt of 128 tokens with the split */
+    double batched_expert_us; /* NPU time of one of those */
+    double split_expert_us;   /* of the CPU, for each active expert once a layer's experts are split */
+    double q8_bits, nf4_bits; /* of a weight, with scales */
 };
 
 /* What ork's predictions hang on, "ork_system" of a board file. */
@@ -34,12 +34,12 @@ struct ork_system_figures {
     double macs_per_s, float_macs_per_s; /* many rows */
     double bus_bytes_per_s;              /* the most that CPU and NPU get together */
     double margin;                       /* of a window that a chain may fill by plan */
-    double slowdown_max;                 /* of a window, what the CPU may lose by a chain: its share of the bus, and the poll */
-    double submit_jitter_us;             /* a submit takes up to so much longer, evenly spread */
-    double lost_chance;                  /* that a chain never starts */
-    double poll_us;                      /* looking whether a chain is done, and taking its result in */
-    double npu_rows_min;                 /* rows from which matmuls may go to the NPU */
-    double domain_bytes;                 /* that may be used of a domain */
+    double slowdown_max;     /* of a window, what the CPU may lose by a chain: its share of the bus, and the poll */
+    double submit_jitter_us; /* a submit takes up to so much longer, evenly spread */
+    double lost_chance;      /* that a chain never starts */
+    double poll_us;          /* looking whether a chain is done, and taking its result in */
+    double npu_rows_min;     /* rows from which matmuls may go to the NPU */
+    double domain_bytes;     /* that may be used of a domain */
 };
 
 enum { ORK_PUBLISHED_RUNS_MAX = 16 };
@@ -109,7 +109,7 @@ struct ork_simulate_job {
     uint64_t seed;
     double submit_us, bus_share; /* of the board's bus while both run */
     uint32_t late_layers;
-    bool nested_base;            /* sensitive matrices at 4 bits on the CPU */
+    bool nested_base; /* sensitive matrices at 4 bits on the CPU */
 };
 enum { ORK_SIMULATE_BATCH = 512 }; /* prompt rows at once */
 

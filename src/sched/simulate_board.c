@@ -67,16 +67,17 @@ static ork_status figures_read(const json_t *root, const char *section, const st
 {
     json_t *object = json_object_get(root, section);
     if (!json_is_object(object))
-        return ork_error_set(error, ORK_BAD_FILE, where, -1, "no section \"%s\": this board cannot be simulated", section);
+        return ork_error_set(error, ORK_BAD_FILE, where, -1, "no section \"%s\": this board cannot be simulated",
+                             section);
     for (size_t i = 0; i < count; i++) {
         const json_t *item = json_object_get(object, figures[i].key), *value = json_object_get(item, "value");
         const double number = json_number_value(value);
         if (!json_is_number(value) || !json_is_string(json_object_get(item, "source")))
-            return ork_error_set(error, ORK_BAD_FILE, where, -1, "%s.%s: missing, or without a number or a source", section,
-                                 figures[i].key);
+            return ork_error_set(error, ORK_BAD_FILE, where, -1, "%s.%s: missing, or without a number or a source",
+                                 section, figures[i].key);
         if (!(number >= figures[i].low && number <= figures[i].high))
-            return ork_error_set(error, ORK_BAD_FILE, where, -1, "%s.%s is %g, must be %g to %g", section, figures[i].key,
-                                 number, figures[i].low, figures[i].high);
+            return ork_error_set(error, ORK_BAD_FILE, where, -1, "%s.%s is %g, must be %g to %g", section,
+                                 figures[i].key, number, figures[i].low, figures[i].high);
         memcpy((char *)target + figures[i].offset, &number, sizeof number);
     }
     const char *key;
@@ -130,7 +131,8 @@ static ork_status runs_read(const json_t *root, const char *where, struct ork_si
             (strcmp(run->policy, "cpu") != 0 && strcmp(run->policy, "partition") != 0 &&
              strcmp(run->policy, "streaming") != 0) ||
             (strcmp(run->weights, "gguf") != 0 && strcmp(run->weights, "auto") != 0))
-            return ork_error_set(error, ORK_BAD_FILE, where, -1, "published_system.runs[%zu]: incomplete or impossible", i);
+            return ork_error_set(error, ORK_BAD_FILE, where, -1, "published_system.runs[%zu]: incomplete or impossible",
+                                 i);
     }
     return ORK_OK;
 }

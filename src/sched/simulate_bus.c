@@ -26,7 +26,10 @@ static void finish(struct ork_bus *bus, int lane)
     if (!record || !record->on || record->count == record->capacity)
         return;
     record->events[record->count++] = (ork_simulation_event){
-        .engine = lane == ORK_LANE_CPU ? "cpu" : lane == 1 ? "npu0" : lane == 2 ? "npu1" : "npu2",
+        .engine = lane == ORK_LANE_CPU ? "cpu"
+                  : lane == 1          ? "npu0"
+                  : lane == 2          ? "npu1"
+                                       : "npu2",
         .what = slot->what,
         .layer = slot->layer,
         .begin_us = slot->begin_s * 1e6,

@@ -8,9 +8,9 @@
 
 /* What the NPU adds to a group while decoding: int8 channels of its sensitive members. */
 struct plan_entry {
-    double bytes;    /* 0: nothing */
+    double bytes; /* 0: nothing */
     uint32_t tasks;
-    bool late;       /* writes the residual stream: may come layers later */
+    bool late; /* writes the residual stream: may come layers later */
 };
 
 struct pending {
@@ -131,7 +131,8 @@ static struct plan_entry plan_window(const struct state *s, const struct ork_sha
     for (uint32_t i = 0; i < group->member_count; i++) {
         const struct ork_shape_member *member = &group->members[i];
         const double unit = 64.0 * member->k;
-        double room = window_s * board->ork.margin - board->ork.submit_jitter_us * 1e-6 - chain_fixed_s(s, entry.tasks + 1);
+        double room =
+            window_s * board->ork.margin - board->ork.submit_jitter_us * 1e-6 - chain_fixed_s(s, entry.tasks + 1);
         room = room * rate - entry.bytes;
         room = room < budget - entry.bytes ? room : budget - entry.bytes;
         if (!is_sensitive(member->role) || room < unit)
@@ -164,8 +165,8 @@ static void plan_make(struct state *s, bool late)
             const bool residual = late && writes_residual(group.part);
             /* A late chain has a layer's time: in the long run a core gets no more than one such chain a layer. */
             const double own_s = work.seconds + s->job->board->ork.region_us * 1e-6;
-            struct plan_entry entry = plan_window(s, &group, residual ? layer_s : own_s, own_s, work.bytes / work.seconds,
-                                                  budget);
+            struct plan_entry entry =
+                plan_window(s, &group, residual ? layer_s : own_s, own_s, work.bytes / work.seconds, budget);
             entry.late = residual;
             budget -= entry.bytes;
             s->plan[layer][part] = entry;
@@ -290,8 +291,8 @@ static double npu_matmul_s(const struct ork_npu_profile *npu, uint32_t m, uint32
 }
 
 /* Rows of the batch through one member on the CPU. */
-static void work_rows(const struct state *s, const struct ork_shape_member *member, uint32_t rows, const uint32_t *rows_of,
-                      uint32_t active, struct work *work)
+static void work_rows(const struct state *s, const struct ork_shape_member *member, uint32_t rows,
+                      const uint32_t *rows_of, uint32_t active, struct work *work)
 {
     const struct ork_system_figures *ork = &s->job->board->ork;
     const enum ork_tier tier = s->job->shape->tier[member->role];

@@ -67,7 +67,8 @@ static double call_wait_s(const struct state *s)
 
 static void cpu_start(struct state *s, uint32_t layer, const char *what, double wait_s, double bytes, double seconds)
 {
-    ork_bus_start(&s->bus, ORK_LANE_CPU, what, layer, wait_s, seconds > 0 ? bytes : 0, seconds > 0 ? bytes / seconds : 0);
+    ork_bus_start(&s->bus, ORK_LANE_CPU, what, layer, wait_s, seconds > 0 ? bytes : 0,
+                  seconds > 0 ? bytes / seconds : 0);
 }
 
 /* `calls` joined calls one after another that read bytes in all: the cores share each. */
@@ -166,8 +167,8 @@ static void batch_experts(struct state *s, uint32_t layer, uint32_t rows)
     const double macs = kept * 3.0 * shape->width * shape->expert_width;
     if (split)
         ork_bus_start(&s->bus, ORK_LANE_NPU, "experts", layer, hot * figures->batched_expert_us * 1e-6, 0, 0);
-    cpu_start(s, layer, "experts", macs / figures->expert_macs_per_s + (split ? active * figures->split_expert_us * 1e-6 : 0),
-              0, 0);
+    cpu_start(s, layer, "experts",
+              macs / figures->expert_macs_per_s + (split ? active * figures->split_expert_us * 1e-6 : 0), 0, 0);
     ork_bus_wait(&s->bus, ORK_LANE_CPU);
     ork_bus_wait(&s->bus, ORK_LANE_NPU);
 }
@@ -188,7 +189,8 @@ static void batch_layer(struct state *s, uint32_t layer, uint32_t rows, double c
         floats = 2.0 * shape->heads * shape->head_width * (context + (rows + 1) / 2.0) * rows;
     else if (shape->mixer[layer] == ORK_SHAPE_DELTA)
         floats = 4.0 * shape->delta_value_heads * shape->delta_head_width * shape->delta_head_width * rows;
-    cpu_start(s, layer, "layer", wait_s + macs / s->figures->dense_macs_per_s + floats / s->figures->float_macs_per_s, 0, 0);
+    cpu_start(s, layer, "layer", wait_s + macs / s->figures->dense_macs_per_s + floats / s->figures->float_macs_per_s,
+              0, 0);
     ork_bus_wait(&s->bus, ORK_LANE_CPU);
     if (layer >= shape->dense_layers)
         batch_experts(s, layer, rows);

@@ -177,7 +177,9 @@ static void test_identify(void **state)
     struct ork_perf_identity identity;
     ork_error error;
     assert_non_null(mkdtemp(root));
-    put(root, "proc/cpuinfo", "processor\t: 0\nCPU part\t: 0xd05\n\nprocessor\t: 1\nCPU part\t: 0xd05\n\nprocessor\t: 4\nCPU part\t: 0xd0b\n");
+    put(root, "proc/cpuinfo",
+        "processor\t: 0\nCPU part\t: 0xd05\n\nprocessor\t: 1\nCPU part\t: 0xd05\n\nprocessor\t: 4\nCPU part\t: "
+        "0xd0b\n");
     put(root, "proc/meminfo", "MemTotal:       16000000 kB\nMemFree: 1 kB\n");
     put(root, "sys/class/devfreq/dmc/governor", "dmc_ondemand\n");
     put(root, "sys/class/devfreq/dmc/cur_freq", "528000000\n");

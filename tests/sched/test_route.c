@@ -61,15 +61,16 @@ static void test_formulas(void **state)
     const struct ork_group one = group(ORK_GROUP_DENSE_DOWN, ORK_TIER_I8, 2048, 2048, 0, 0, 1);
     const double bytes = 2048.0 * 2048 + 2048 * 4, macs = 2048.0 * 2048;
     assert_float_equal(ork_group_bytes(&one, 1, false), bytes, 0);
-    assert_float_equal(ork_perf_predict_cpu(&perf, &one, 1, false).seconds, perf.region_s + bytes / perf.tiers[ORK_TIER_I8].bytes_per_s,
-                       1e-12);
+    assert_float_equal(ork_perf_predict_cpu(&perf, &one, 1, false).seconds,
+                       perf.region_s + bytes / perf.tiers[ORK_TIER_I8].bytes_per_s, 1e-12);
     assert_float_equal(ork_perf_predict_cpu(&perf, &one, 512, false).seconds,
                        perf.region_s + 511 * perf.row_s + 512 * macs / perf.tiers[ORK_TIER_I8].macs_per_s, 1e-9);
     /* A chain of one row: fixed cost, one task, bytes of weights, inputs and results at a core's rate. */
     const struct ork_npu_profile *npu = &perf.npu;
-    const double chain = (npu->submit_us + npu->complete_us + npu->host_call_us + npu->host_core_us + npu->task_us) * 1e-6 +
-                         (macs + 2048 + 2048 * 4) / npu->core_bytes_per_s + 2048 / perf.pack_bytes_per_s +
-                         2048 * 4 / perf.unpack_bytes_per_s;
+    const double chain =
+        (npu->submit_us + npu->complete_us + npu->host_call_us + npu->host_core_us + npu->task_us) * 1e-6 +
+        (macs + 2048 + 2048 * 4) / npu->core_bytes_per_s + 2048 / perf.pack_bytes_per_s +
+        2048 * 4 / perf.unpack_bytes_per_s;
     assert_float_equal(ork_perf_predict_chain(&perf, &one, 1).seconds, chain, 1e-9);
     /* Distinct experts: all of one token's, all experts in the end, and 2 rows of 1 of 2 experts: 1.5. */
     assert_float_equal(ork_group_distinct(32, 4, 1), 4, 0);
@@ -252,9 +253,10 @@ static void test_share(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formulas),       cmocka_unit_test(test_published_crossover), cmocka_unit_test(test_monotone),
-        cmocka_unit_test(test_slower_engines), cmocka_unit_test(test_decisions),           cmocka_unit_test(test_overlay),
-        cmocka_unit_test(test_without_npu),    cmocka_unit_test(test_share),
+        cmocka_unit_test(test_formulas),    cmocka_unit_test(test_published_crossover),
+        cmocka_unit_test(test_monotone),    cmocka_unit_test(test_slower_engines),
+        cmocka_unit_test(test_decisions),   cmocka_unit_test(test_overlay),
+        cmocka_unit_test(test_without_npu), cmocka_unit_test(test_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

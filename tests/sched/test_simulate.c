@@ -28,8 +28,8 @@ static void test_published(void **unused)
     static const struct {
         const char *shape, *quantity;
         double measured;
-    } claimed[] = {{"lfm2.5-8b-a1b", "decode", 20.91},   {"lfm2.5-8b-a1b", "decode", 6.42},
-                   {"qwen3.6-35b-a3b", "decode", 7.01},  {"qwen3.6-35b-a3b", "decode", 6.13},
+    } claimed[] = {{"lfm2.5-8b-a1b", "decode", 20.91},    {"lfm2.5-8b-a1b", "decode", 6.42},
+                   {"qwen3.6-35b-a3b", "decode", 7.01},   {"qwen3.6-35b-a3b", "decode", 6.13},
                    {"qwen3.6-35b-a3b", "prefill", 22.77}, {"qwen3.6-35b-a3b", "decode", 6.14},
                    {"qwen3.6-35b-a3b", "prefill", 20.50}, {"qwen3.6-35b-a3b", "decode", 3.71}};
     ork_published_report *report;
@@ -40,7 +40,8 @@ static void test_published(void **unused)
     for (size_t c = 0; c < sizeof claimed / sizeof claimed[0]; c++) {
         const ork_published_row *row = NULL;
         for (size_t i = 0; i < report->row_count; i++)
-            if (!strcmp(report->rows[i].shape, claimed[c].shape) && !strcmp(report->rows[i].quantity, claimed[c].quantity) &&
+            if (!strcmp(report->rows[i].shape, claimed[c].shape) &&
+                !strcmp(report->rows[i].quantity, claimed[c].quantity) &&
                 report->rows[i].measured == claimed[c].measured)
                 row = &report->rows[i];
         assert_non_null(row);
@@ -185,21 +186,27 @@ static void test_bad_shapes(void **unused)
     static const char good[] =
         "{\"format\": \"ork-shape\", \"version\": 1, \"name\": \"x\", \"source\": \"y\", \"layers\": 2, \"width\": 64,"
         " \"vocabulary\": 64, \"context_max\": 64, \"attention\": {\"layers\": [0, 1], \"heads\": 2, \"heads_kv\": 1,"
-        " \"head_width\": 32, \"gated\": false}, \"dense\": {\"layers\": 2, \"width\": 64}, \"tiers\": {\"mixer\": \"i8\","
+        " \"head_width\": 32, \"gated\": false}, \"dense\": {\"layers\": 2, \"width\": 64}, \"tiers\": {\"mixer\": "
+        "\"i8\","
         " \"dense\": \"i8\", \"experts\": \"nf4\", \"shared\": \"i8\", \"head\": \"i8\"},"
         " \"gguf_bits\": {\"layers\": 5, \"head\": 6}}";
     static const char *const edits[][3] = {
-        {"ork-shape", "ork-board", "format"},      {"\"version\": 1", "\"version\": 2", "version"},
+        {"ork-shape", "ork-board", "format"},
+        {"\"version\": 1", "\"version\": 2", "version"},
         {"\"layers\": 2, \"width\": 64,", "\"layers\": 0, \"width\": 64,", "layers"},
         {"\"width\": 64,", "\"width\": 1e9,", "width"},
         {"\"heads\": 2", "\"heads\": -2", "attention.heads"},
         {"\"heads_kv\": 1", "\"heads_kv\": 3", "heads_kv"},
-        {"[0, 1]", "[0, 9]", "attention.layers"},  {"[0, 1]", "[0]", "attention.layers"},
+        {"[0, 1]", "[0, 9]", "attention.layers"},
+        {"[0, 1]", "[0]", "attention.layers"},
         {"\"mixer\": \"i8\"", "\"mixer\": \"q9\"", "tiers.mixer"},
-        {"\"source\"", "\"sauce\"", "source"},     {"\"layers\": 5", "\"layers\": 99", "gguf_bits"},
-        {"\"gated\": false", "\"gated\": 3", "gated"}, {"\"vocabulary\": 64,", "", "vocabulary"},
+        {"\"source\"", "\"sauce\"", "source"},
+        {"\"layers\": 5", "\"layers\": 99", "gguf_bits"},
+        {"\"gated\": false", "\"gated\": 3", "gated"},
+        {"\"vocabulary\": 64,", "", "vocabulary"},
         {"{\"layers\": 2, \"width\": 64}", "{\"layers\": 1, \"width\": 64}", "dense.layers"},
-        {"\"tiers\"", "\"teirs\"", "teirs"},       {"\"format\"", "format", "line"},
+        {"\"tiers\"", "\"teirs\"", "teirs"},
+        {"\"format\"", "format", "line"},
     };
     struct ork_shape shape;
     ork_error error;
