@@ -321,10 +321,13 @@ static ork_status soft_reset(struct ork_npu_device *device, ork_error *error)
     const bool fails = ork_npu_faults_next_reset(soft->faults).kind == ORK_FAULT_RESET_FAILS;
     soft->stats.failed_resets += fails;
     if (!fails) {
+        const uint64_t now = now_ns(soft);
         soft->stats.resets++;
         for (struct ork_npu_job *job = soft->flying, *next; job; job = next) {
             next = job->flying_next;
-            settle(soft, job);
+            /* What has begun on a virtual clock shows as far as it came, however far its worker is. */
+            if (!settle(soft, job) && !soft->real_time && !job->written_ns && job->start_ns <= now)
+                soft_worker_wait(soft, job);
         }
         soft_workers_drop(soft);
         while (soft->flying) {
