@@ -252,6 +252,12 @@ struct results {
     uint32_t *checks; /* [m] */
 };
 
+/* What is read too early is not a sum of anything. */
+static void add_sum(int32_t *sum, int32_t part)
+{
+    *sum = (int32_t)((uint32_t)*sum + (uint32_t)part);
+}
+
 /* A core's results through the output kernels; slices of inputs are neighbours in the plan or far apart, so sums are added
  * here and floats come from the last. */
 static void gather(const struct matmul *matmul, uint32_t core, const uint32_t *weights, struct results *results)
@@ -279,8 +285,8 @@ static void gather(const struct matmul *matmul, uint32_t core, const uint32_t *w
             kernels->surface.output_i32(&output);
         for (uint32_t m = 0; m < tile->shape.m; m++)
             for (uint32_t n = 0; n < tile->shape.n; n++)
-                results->sums[(size_t)(tile->m_begin + m) * plan->n + tile->n_begin + n] +=
-                    sums[(size_t)m * tile->shape.n + n];
+                add_sum(&results->sums[(size_t)(tile->m_begin + m) * plan->n + tile->n_begin + n],
+                        sums[(size_t)m * tile->shape.n + n]);
         free(sums);
     }
 }
