@@ -130,6 +130,14 @@ static size_t word_length(const char *text)
     return length;
 }
 
+/* Without the spaces at its end. */
+static size_t trimmed(const char *text, size_t length)
+{
+    while (length && isspace((unsigned char)text[length - 1]))
+        length--;
+    return length;
+}
+
 static ork_status complain(const struct reader *reader, const char *format, const char *what, size_t length,
                            const char *choices)
 {
@@ -214,7 +222,7 @@ static ork_status pair_read(struct reader *reader, struct clause *clause, uint32
 {
     skip_spaces(reader);
     const char *word = reader->at;
-    const size_t length = word_length(word);
+    const size_t length = trimmed(word, word_length(word));
     const struct key *key = NULL;
     for (int i = 0; i < KEY_COUNT; i++)
         if (strlen(keys[i].name) == length && !memcmp(keys[i].name, word, length) &&
@@ -228,6 +236,7 @@ static ork_status pair_read(struct reader *reader, struct clause *clause, uint32
         return complain(reader, "%s stands twice%s", word, length, "");
     *seen |= 1u << (key - keys);
     reader->at += length;
+    skip_spaces(reader);
     if (*reader->at != '=')
         return complain(reader, "%s needs a value%s", word, length, ": KEY=VALUE");
     reader->at++;
@@ -239,6 +248,7 @@ static ork_status seed_read(struct reader *reader, struct ork_npu_faults *faults
 {
     static const struct key seed = {"seed", 0, 0, UINT64_MAX};
     reader->at += 4;
+    skip_spaces(reader);
     if (*reader->at != '=')
         return complain(reader, "%s needs a value%s", "seed", 4, ": seed=NUMBER");
     reader->at++;
@@ -249,9 +259,7 @@ static ork_status seed_read(struct reader *reader, struct ork_npu_faults *faults
 static ork_status clause_read(struct reader *reader, struct ork_npu_faults *faults)
 {
     const char *word = reader->at;
-    size_t length = word_length(word);
-    while (length && isspace((unsigned char)word[length - 1]))
-        length--;
+    const size_t length = trimmed(word, word_length(word));
     if (length == 4 && !memcmp(word, "seed", 4))
         return seed_read(reader, faults);
     enum ork_npu_fault_kind kind = ORK_FAULT_NONE;
