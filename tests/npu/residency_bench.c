@@ -162,8 +162,11 @@ void test_matrix_make(struct test_matrix *m, enum ork_tier tier, uint32_t n, uin
     for (uint32_t i = 0; i < 16; i++)
         m->table[i] = (int8_t)((int)(i * 16) - 112 + (int)(i % 3));
     m->table[7] = 0;
-    for (uint64_t i = 0; i < stride * experts + PAGE_BYTES; i++)
-        ((uint8_t *)m->data)[i] = (uint8_t)(random() >> 8);
+    uint64_t word = (uint64_t)random() | 1;
+    for (uint64_t i = 0; i < (stride * experts + PAGE_BYTES) / 8; i++) {
+        word = word * 6364136223846793005u + 1442695040888963407u;
+        ((uint64_t *)m->data)[i] = word ^ word >> 32;
+    }
     snprintf(m->name, sizeof m->name, "%s.%ux%u", info->name, n, k);
     m->matrix = (struct ork_matrix){.tier = tier,
                                     .layout = info->layout,

@@ -402,7 +402,7 @@ static void test_random_budgets(void **state)
     (void)state;
     static const enum ork_tier tiers[] = {ORK_TIER_I8, ORK_TIER_I4, ORK_TIER_NF4,
                                           ORK_TIER_I5, ORK_TIER_I6, ORK_TIER_N8};
-    for (uint32_t run = 0; run < 60; run++) {
+    for (uint32_t run = 0; run < 30; run++) {
         const uint32_t domains = 1 + (uint32_t)random() % 4;
         const uint64_t budget = 4096 * (16 + (uint64_t)random() % 2000);
         begin(domains, (1 + (uint64_t)random() % 3) * MIB, random() % 2);
