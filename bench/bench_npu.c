@@ -1,5 +1,5 @@
 /* Measures what the NPU costs the host: the caller's share of handing over matmuls, and compiling a matmul against using it
- * again with other weights. On the software device, whose submit does no arithmetic in the calling thread.
+ * again with other weights; and the device's own submit. On the software device, whose submit does no arithmetic in the calling thread.
  *
  *   bench_npu
  *
@@ -136,8 +136,62 @@ static ork_status measure_compile(ork_npu *npu, void *argument, ork_error *error
     return status;
 }
 
+/* ---- the device's own submit ---- */
+
+/* A chain of equal tasks, small so that the worker is through soon: what the calling thread pays depends on their number. */
+static ork_status measure_submit(ork_npu *npu, void *argument, ork_error *error)
+{
+    static double samples[ROUNDS];
+    const uint32_t count = *(const uint32_t *)argument, slot_bytes = 8 * ORK_NPU_PROGRAM_SLOT_WORDS;
+    const struct ork_npu_device_ops *ops = npu->device->ops;
+    const struct ork_npu_shape shape = {ORK_NPU_W8A8, ORK_NPU_NATIVE, ORK_NPU_NATIVE, 4, 64, 32};
+    struct ork_npu_buffer programs = {0}, a = {0}, b = {0}, c = {0};
+    const struct ork_npu_buffer *inputs[] = {&programs, &a, &b}, *outputs[] = {&c};
+    struct ork_npu_task *tasks = calloc(count, sizeof *tasks);
+    struct ork_npu_job *job = NULL;
+    ork_status status = tasks ? ORK_OK : ORK_NO_MEMORY;
+    if (!status)
+        status = ops->allocate(npu->device, 0, (uint64_t)(count + 1) * slot_bytes, &programs, error);
+    if (!status)
+        status = ops->allocate(npu->device, 0, 4096, &a, error);
+    if (!status)
+        status = ops->allocate(npu->device, 0, 4096, &b, error);
+    if (!status)
+        status = ops->allocate(npu->device, 0, 4096, &c, error);
+    for (uint32_t i = 0; i < count && !status; i++) {
+        uint64_t *words = (uint64_t *)(void *)(programs.host + (size_t)i * slot_bytes);
+        tasks[i] = (struct ork_npu_task){programs.iova + i * slot_bytes, ork_npu_program_words(ORK_NPU_W8A8)};
+        status = ork_npu_program_write(&shape, &(struct ork_npu_addresses){a.iova, b.iova, c.iova}, words, error);
+        if (!status && i + 1 < count)
+            ork_npu_program_set_next(ORK_NPU_W8A8, false, tasks[i].program_iova + slot_bytes, ORK_NPU_W8A8, words);
+    }
+    const struct ork_npu_job_params params = {0, 0, tasks, count, inputs, 3, outputs, 1};
+    if (!status)
+        status = ops->job_create(npu->device, &params, &job, error);
+    const struct ork_clock *clock = ops->clock(npu->device);
+    for (uint32_t round = 0; round < ROUNDS && !status; round++) {
+        const uint64_t begin = ork_clock_now_ns();
+        status = ops->submit(npu->device, job, error);
+        samples[round] = (double)(ork_clock_now_ns() - begin) / 1000;
+        while (!status && ops->poll(npu->device, job) == ORK_NPU_PENDING)
+            clock->sleep_until(clock, ops->next_look_ns(npu->device, job));
+    }
+    if (!status)
+        printf("submit of %u tasks: %.2f us, 99 of 100 below %.2f us\n", count, at_quantile(samples, ROUNDS, 0.5),
+               at_quantile(samples, ROUNDS, 0.99));
+    struct ork_npu_buffer *const buffers[] = {&programs, &a, &b, &c};
+    if (job)
+        ops->job_destroy(npu->device, job);
+    for (int i = 0; i < 4; i++)
+        if (buffers[i]->handle)
+            ops->release(npu->device, buffers[i]);
+    free(tasks);
+    return status;
+}
+
 int main(void)
 {
+    static const uint32_t chains[] = {1, 12, 100, 1000};
     static const struct shape shapes[] = {
         {1, 2048, 2048}, {128, 2048, 2048}, {512, 2048, 2048}, {512, 8192, 2048}, {512, 2048, 7168}};
     const ork_npu_params params = {.kind = ORK_NPU_SOFT, .rows_min = 1, .skip_self_test = true};
@@ -152,6 +206,11 @@ int main(void)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct shape shape = shapes[i];
         if (ork_npu_owner_call(npu, measure_compile, &shape, &error))
+            fail(&error);
+    }
+    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
+        uint32_t count = chains[i];
+        if (ork_npu_owner_call(npu, measure_submit, &count, &error))
             fail(&error);
     }
     ork_npu_close(npu);
