@@ -151,16 +151,6 @@ struct ork_perf_time ork_perf_predict_chain(const struct ork_perf *perf, const s
     return time;
 }
 
-double ork_perf_predict_swap(const struct ork_perf *perf, const struct ork_group *group, uint32_t rows)
-{
-    double bytes = 0;
-    for (uint32_t i = 0; i < group->member_count; i++) {
-        const struct ork_group_member *member = &group->members[i];
-        bytes += ork_group_distinct(member->experts, member->experts_used, rows) * (double)member->n * member->k;
-    }
-    return bytes / perf->swap_bytes_per_s;
-}
-
 struct ork_perf_rates ork_perf_share(const struct ork_perf *perf, double cpu_bytes_per_s, double npu_bytes_per_s)
 {
     const double both = cpu_bytes_per_s + npu_bytes_per_s;

@@ -78,8 +78,6 @@ struct ork_perf_time ork_perf_predict_npu(const struct ork_perf *perf, const str
 /* One row of the members whose bit is set, a chain on one core, from the submit to a host that knows. */
 struct ork_perf_time ork_perf_predict_chain(const struct ork_perf *perf, const struct ork_group *group,
                                             uint32_t members);
-/* Making all matrices of the group, or all distinct experts of `rows` tokens, resident. */
-double ork_perf_predict_swap(const struct ork_perf *perf, const struct ork_group *group, uint32_t rows);
 /* Whether the member can be int8 bricks on an NPU: i8, nf4, n8 and k within the exact sums. */
 bool ork_perf_npu_can(const struct ork_group_member *member);
 
