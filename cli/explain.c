@@ -63,6 +63,31 @@ static int open_perf(const cli_settings *settings, const ork_npu *npu, ork_perf 
                : cli_report_input_error(&error);
 }
 
+static json_t *overlay_json(const ork_explained_group *group)
+{
+    if (!group->overlay_bytes)
+        return json_null();
+    json_t *item = json_object();
+    cli_json_set_integer(item, "bytes", group->overlay_bytes);
+    cli_json_set_number(item, "begin_us", group->overlay_begin_seconds * 1e6);
+    cli_json_set_number(item, "window_us", group->overlay_window_seconds * 1e6);
+    cli_json_set_number(item, "slowdown_us", group->overlay_slowdown_seconds * 1e6);
+    return item;
+}
+
+static json_t *plan_json(const ork_explanation *explanation)
+{
+    if (!explanation->overlay)
+        return json_null();
+    json_t *item = json_object();
+    cli_json_set_integer(item, "groups", explanation->overlay_groups);
+    cli_json_set_integer(item, "bytes", explanation->overlay_bytes);
+    cli_json_set_integer(item, "sensitive_bytes", explanation->sensitive_bytes);
+    cli_json_set_text(item, "limit", explanation->overlay_limit);
+    cli_json_set_number(item, "decode_alone_tokens_per_second", explanation->decode_alone_tokens_per_second);
+    return item;
+}
+
 static json_t *group_json(const ork_explained_group *group)
 {
     json_t *item = json_object();
@@ -78,6 +103,7 @@ static json_t *group_json(const ork_explained_group *group)
     cli_json_set_number(item, "cpu_us", group->cpu_seconds * 1e6);
     json_object_set_new(item, "npu_us",
                         group->npu_seconds < 0 ? json_null() : cli_json_number(group->npu_seconds * 1e6));
+    json_object_set_new(item, "overlay", overlay_json(group));
     json_object_set_new(item, "npu_rows_min", group->rows_min ? json_integer(group->rows_min) : json_null());
     return item;
 }
@@ -104,6 +130,7 @@ static void print_json(const ork_explanation *explanation)
     cli_json_set_integer(object, "prefill_rows", explanation->prefill_rows);
     cli_json_set_number(object, "prefill_tokens_per_second", explanation->prefill_tokens_per_second);
     cli_json_set_number(object, "decode_tokens_per_second", explanation->decode_tokens_per_second);
+    json_object_set_new(object, "overlay", plan_json(explanation));
     cli_json_print(object);
 }
 
@@ -112,7 +139,7 @@ static bool is_alike(const ork_explained_group *a, const ork_explained_group *b)
 {
     return strcmp(a->kind, b->kind) == 0 && strcmp(a->tiers, b->tiers) == 0 && a->bytes == b->bytes &&
            a->sensitivity == b->sensitivity && a->route == b->route && a->limit == b->limit && a->why == b->why &&
-           a->rows_min == b->rows_min;
+           a->rows_min == b->rows_min && a->overlay_bytes == b->overlay_bytes;
 }
 
 static void print_line(const ork_explained_group *group, size_t count)
@@ -125,6 +152,23 @@ static void print_line(const ork_explained_group *group, size_t count)
     cli_output_format("%-15s %4zu  %-8s %10s  %5.2f  %-11s %9.0f %9s %8s  %-10s %s\n", group->kind, count, group->tiers,
                       cli_format_bytes(group->bytes, bytes, sizeof bytes), group->sensitivity, group->route,
                       group->cpu_seconds * 1e6, npu, rows, group->limit, group->why);
+}
+
+static void print_plan(const ork_explanation *explanation)
+{
+    char text[2][32];
+    cli_output_format("overlay: ");
+    if (!explanation->sensitive_bytes) {
+        cli_output_format("none, no matrix is n8 (ork pack --tier REGEX=n8)\n");
+        return;
+    }
+    cli_output_format("%zu groups with a chain, %s of %s sensitive bytes (%.1f %%)", explanation->overlay_groups,
+                      cli_format_bytes(explanation->overlay_bytes, text[0], sizeof text[0]),
+                      cli_format_bytes(explanation->sensitive_bytes, text[1], sizeof text[1]),
+                      100.0 * (double)explanation->overlay_bytes / (double)explanation->sensitive_bytes);
+    if (explanation->overlay_bytes < explanation->sensitive_bytes)
+        cli_output_format("; most of the rest is left out for: %s", explanation->overlay_limit);
+    cli_output_format("\ndecode without chains: %.1f tokens/s\n", explanation->decode_alone_tokens_per_second);
 }
 
 static void print_table(const ork_explanation *explanation)
@@ -159,6 +203,8 @@ static void print_table(const ork_explanation *explanation)
     cli_output_format("predicted: prefill %.1f tokens/s (%u rows), decode %.1f tokens/s (behind %u positions)\n",
                       explanation->prefill_tokens_per_second, explanation->prefill_rows,
                       explanation->decode_tokens_per_second, explanation->context);
+    if (explanation->overlay)
+        print_plan(explanation);
 }
 
 int cli_explain(const cli_settings *settings)

@@ -1,8 +1,9 @@
 /* Owns the report of routes: every op group of a model through the dispatcher, and the sums. Must not know formulas. */
 #include "base/error.h"
-#include "engine/cpu/tuning.h"
+#include "engine/npu/device/device.h"
+#include "engine/npu/tuning.h"
 #include "model/groups.h"
-#include "sched/route.h"
+#include "sched/plan.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -58,41 +59,54 @@ struct pass {
     double seconds, macs, npu_macs;
 };
 
-/* One pass of `rows` rows at the end of `context` positions; groups (may be NULL) receives its routes. */
+/* What the plan says of a group instead of the group alone: its chain waits for others, and is polled when it says. */
+static void explain_entry(const struct ork_plan_entry *entry, ork_explained_group *group)
+{
+    group->seconds = group->cpu_seconds + entry->slowdown_s;
+    group->npu_seconds = entry->chain_s;
+    group->overlay_bytes = entry->bytes;
+    group->overlay_begin_seconds = entry->begin_s;
+    group->overlay_window_seconds = entry->window_s;
+    group->overlay_slowdown_seconds = entry->slowdown_s;
+}
+
+/* One pass of `rows` rows at the end of `context` positions; groups (may be NULL) receives its routes. plan: of the overlay,
+ * NULL without one. */
 static struct pass predict_pass(const struct ork_perf *perf, const struct ork_model_shape *shape, uint32_t rows,
-                                uint32_t context, bool overlay, ork_explained_group *groups)
+                                uint32_t context, const struct ork_plan *plan, ork_explained_group *groups)
 {
     const struct ork_route_query query = {
         .rows = rows,
         .resident = true,
-        .nested_base = overlay && perf->has_npu && rows == 1,
+        .nested_base = plan && rows == 1,
         .engine = perf->has_npu ? ORK_ROUTE_ENGINE_IS_FREE : ORK_ROUTE_ENGINE_IS_OFF,
         .policy = ork_route_policy_default(),
     };
-    const double float_bytes_per_s = perf->tiers[ORK_TIER_F32].bytes_per_s;
-    struct pass pass = {.seconds =
-                            perf->token_s + (double)(shape->embedding_bytes + shape->vector_bytes) / float_bytes_per_s};
-    for (size_t i = 0; i < shape->group_count; i++) {
+    struct pass pass = {.seconds = ork_perf_predict_rest(perf, shape)};
+    for (size_t i = 0, entry = 0; i < shape->group_count; i++) {
         const struct ork_group *group = &shape->groups[i];
         /* Logits are wanted of the last row alone. */
         struct ork_route_query own = query;
         own.rows = group->kind == ORK_GROUP_HEAD ? 1 : rows;
+        const bool planned = query.nested_base && entry < plan->entry_count && plan->entries[entry].group == i;
+        own.overlay_members = planned ? plan->entries[entry].members : 0;
+        own.overlay_limit = query.nested_base ? plan->limits[i] : ORK_ROUTE_NOT_SENSITIVE;
         const struct ork_route_choice choice = ork_route_choose(perf, group, &own);
         const double macs = ork_group_macs(group, own.rows);
-        if (groups)
+        if (groups) {
             groups[i] = explain_group(group, &choice, own.rows, query.nested_base);
+            if (planned)
+                explain_entry(&plan->entries[entry], &groups[i]);
+        }
+        entry += planned;
         pass.seconds += choice.seconds;
         pass.macs += macs;
         pass.npu_macs += choice.route == ORK_ROUTE_NPU ? macs : 0;
     }
-    for (uint32_t i = 0; i < shape->layer_count; i++) {
-        const struct ork_layer_cost *layer = &shape->layers[i];
-        /* A tile of rows shares what it reads of the positions before it. */
-        const double positions = context + (rows > 1 ? rows / 2.0 : 0),
-                     tiles = ceil((double)rows / ORK_CPU_ATTEND_TILE);
-        pass.seconds += positions * tiles * (double)layer->kv_bytes / perf->attention_bytes_per_s +
-                        2.0 * (double)layer->state_bytes / float_bytes_per_s;
-    }
+    for (uint32_t i = 0; i < shape->layer_count; i++)
+        pass.seconds += ork_perf_predict_core(perf, &shape->layers[i], rows, context).seconds;
+    if (query.nested_base)
+        pass.seconds = plan->token_s;
     return pass;
 }
 
@@ -104,20 +118,40 @@ static ork_status check(const ork_explain_params *params, ork_error *error)
     return ORK_OK;
 }
 
+static void explain_plan(const struct ork_plan *plan, ork_explanation *result)
+{
+    result->overlay = true;
+    result->overlay_groups = plan->entry_count;
+    result->overlay_bytes = plan->resident_bytes;
+    result->sensitive_bytes = plan->sensitive_bytes;
+    result->overlay_limit = ork_route_limit_name(plan->limit);
+    result->decode_alone_tokens_per_second = 1 / plan->alone_s;
+}
+
 ork_status ork_explain(const ork_model *model, const ork_perf *perf, const ork_explain_params *given,
                        ork_explanation **explanation, ork_error *error)
 {
     static const char *const sources[] = {
         [ORK_PERF_ASSUMED] = "assumed", [ORK_PERF_BOARD] = "board", [ORK_PERF_CALIBRATED] = "calibration"};
     const ork_explain_params params = given ? *given : (ork_explain_params){0};
+    const struct ork_plan_params wanted = {.policy = ork_route_policy_default(),
+                                           .late_layers = params.late_layers,
+                                           .memory_bytes = ORK_NPU_DOMAIN_BYTES - ORK_NPU_RESERVE_BYTES};
     struct ork_model_shape shape;
+    struct ork_plan plan = {0};
     *explanation = NULL;
     ork_status status = check(&params, error);
     if (status == ORK_OK)
         status = ork_model_get_shape(model, &shape, error);
     if (status != ORK_OK)
         return status;
-    ork_explanation *result = calloc(1, sizeof *result + shape.group_count * sizeof(ork_explained_group));
+    ork_explanation *result = NULL;
+    const bool overlay = params.overlay || params.late_layers;
+    if (overlay)
+        status = ork_plan_make(perf, &shape, &wanted, params.context, &plan, error);
+    if (status != ORK_OK)
+        goto out;
+    result = calloc(1, sizeof *result + shape.group_count * sizeof(ork_explained_group));
     if (!result) {
         status = ork_error_no_memory(error, "explanation", shape.group_count * sizeof(ork_explained_group));
         goto out;
@@ -135,21 +169,24 @@ ork_status ork_explain(const ork_model *model, const ork_perf *perf, const ork_e
     };
     snprintf(result->name, sizeof result->name, "%s", perf->name);
     for (size_t i = 0; i < shape.group_count; i++)
-        result->group_bytes +=
-            ork_group_token_bytes(&shape.groups[i], params.overlay && perf->has_npu && result->rows == 1);
+        result->group_bytes += ork_group_token_bytes(&shape.groups[i], overlay && result->rows == 1);
     for (uint32_t i = 0; i < shape.layer_count; i++) {
         result->kv_bytes_per_position += shape.layers[i].kv_bytes;
         result->state_bytes += shape.layers[i].state_bytes;
     }
-    const struct pass pass = predict_pass(perf, &shape, result->rows, params.context, params.overlay, groups);
-    const struct pass decode = predict_pass(perf, &shape, 1, params.context, params.overlay, NULL);
-    const struct pass prefill = predict_pass(perf, &shape, result->prefill_rows, 0, params.overlay, NULL);
+    if (overlay)
+        explain_plan(&plan, result);
+    const struct ork_plan *planned = overlay ? &plan : NULL;
+    const struct pass pass = predict_pass(perf, &shape, result->rows, params.context, planned, groups);
+    const struct pass decode = predict_pass(perf, &shape, 1, params.context, planned, NULL);
+    const struct pass prefill = predict_pass(perf, &shape, result->prefill_rows, 0, planned, NULL);
     result->seconds = pass.seconds;
     result->npu_share = pass.macs > 0 ? pass.npu_macs / pass.macs : 0;
     result->decode_tokens_per_second = 1 / decode.seconds;
     result->prefill_tokens_per_second = result->prefill_rows / prefill.seconds;
     *explanation = result;
 out:
+    ork_plan_free(&plan);
     ork_model_shape_free(&shape);
     return status;
 }

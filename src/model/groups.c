@@ -120,10 +120,14 @@ ork_status ork_model_get_shape(const struct ork_model *model, struct ork_model_s
     for (uint32_t i = 0; i < hp->layers; i++) {
         add_mixer(&b, &model->layers[i], i);
         add_feed_forward(&b, &model->layers[i], i);
+        struct ork_layer_cost *cost = &shape->layers[i];
         if (hp->heads_kv[i])
-            shape->layers[i].kv_bytes = 2ull * hp->heads_kv[i] * hp->head_size * 2;
+            *cost = (struct ork_layer_cost){.kv_bytes = 2ull * hp->heads_kv[i] * hp->head_size * 2,
+                                            .kv_macs = 2ull * hp->heads * hp->head_size};
         else
-            shape->layers[i].state_bytes = (uint64_t)(hp->conv_taps - 1) * hp->embedding * sizeof(float);
+            *cost =
+                (struct ork_layer_cost){.state_bytes = (uint64_t)(hp->conv_taps - 1) * hp->embedding * sizeof(float),
+                                        .state_macs = (uint64_t)hp->conv_taps * hp->embedding};
     }
     add(&b, begin(&b, ORK_GROUP_HEAD, hp->layers), "head", &model->output, false);
     if (!b.fits)

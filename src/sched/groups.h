@@ -49,6 +49,8 @@ struct ork_group {
 struct ork_layer_cost {
     uint64_t kv_bytes;    /* keys and values of one position */
     uint64_t state_bytes; /* of a sequence: convolution or recurrence, read and written by each token */
+    uint64_t kv_macs;     /* multiply-adds of a token for each position that it attends to */
+    uint64_t state_macs;  /* of a token for its state */
 };
 
 struct ork_model_shape {

@@ -2,6 +2,7 @@
 #include "sched/perf.h"
 
 #include "base/checked.h"
+#include "engine/cpu/tuning.h"
 #include "engine/npu/limits.h"
 #include "engine/npu/tiling.h"
 
@@ -36,6 +37,30 @@ struct ork_perf_time ork_perf_predict_cpu(const struct ork_perf *perf, const str
     }
     set_bound(&time);
     return time;
+}
+
+struct ork_perf_time ork_perf_predict_core(const struct ork_perf *perf, const struct ork_layer_cost *layer,
+                                           uint32_t rows, uint32_t context)
+{
+    const struct ork_perf_tier *floats = &perf->tiers[ORK_TIER_F32];
+    /* A row attends to the context, the rows before it and itself. A tile of rows shares what it reads of those. */
+    const double positions = context + (rows + 1) / 2.0, tiles = ceil((double)rows / ORK_CPU_ATTEND_TILE);
+    const double kv_bytes = positions * tiles * (double)layer->kv_bytes;
+    const double kv_s = kv_bytes / perf->attention_bytes_per_s,
+                 kv_macs_s = positions * rows * (double)layer->kv_macs / floats->macs_per_s;
+    const double state_bytes = 2.0 * (double)layer->state_bytes, state_s = state_bytes / floats->bytes_per_s,
+                 state_macs_s = rows * (double)layer->state_macs / floats->macs_per_s;
+    struct ork_perf_time time = {.bytes = kv_bytes + state_bytes};
+    *(kv_s >= kv_macs_s ? &time.transfer_s : &time.compute_s) += kv_s >= kv_macs_s ? kv_s : kv_macs_s;
+    *(state_s >= state_macs_s ? &time.transfer_s : &time.compute_s) += state_s >= state_macs_s ? state_s : state_macs_s;
+    set_bound(&time);
+    return time;
+}
+
+double ork_perf_predict_rest(const struct ork_perf *perf, const struct ork_model_shape *shape)
+{
+    return perf->token_s +
+           (double)(shape->embedding_bytes + shape->vector_bytes) / perf->tiers[ORK_TIER_F32].bytes_per_s;
 }
 
 bool ork_perf_npu_can(const struct ork_group_member *member)

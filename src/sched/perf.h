@@ -5,6 +5,8 @@
  *   CPU, m rows      region + sum of members: max(bytes of distinct experts / bytes_per_s, multiply-adds / macs_per_s)
  *   NPU, m rows      submit + complete + host per call and core + the longest core's job (engine/npu/timing.h)
  *                    + rows packed / pack_bytes_per_s + int32 results / unpack_bytes_per_s
+ *   attention        max(keys and values / attention_bytes_per_s, multiply-adds / macs_per_s of f32)
+ *   states           max(read and written / bytes_per_s, multiply-adds / macs_per_s of f32)
  *   both at once     see ork_perf_share */
 #ifndef ORK_SCHED_PERF_H
 #define ORK_SCHED_PERF_H
@@ -72,6 +74,12 @@ struct ork_perf_time {
 /* base: the CPU reads the base planes of n8 members. rows >= 1. */
 struct ork_perf_time ork_perf_predict_cpu(const struct ork_perf *perf, const struct ork_group *group, uint32_t rows,
                                           bool base);
+/* What a pass of `rows` rows behind `context` positions does in a layer without matrices: attention, convolution or
+ * recurrence. */
+struct ork_perf_time ork_perf_predict_core(const struct ork_perf *perf, const struct ork_layer_cost *layer,
+                                           uint32_t rows, uint32_t context);
+/* What a pass takes outside of layers: embedding, norms, sampler. */
+double ork_perf_predict_rest(const struct ork_perf *perf, const struct ork_model_shape *shape);
 /* All members of the group (every one must be ork_perf_npu_can) on all cores, weights resident. Infinite seconds without
  * an NPU. */
 struct ork_perf_time ork_perf_predict_npu(const struct ork_perf *perf, const struct ork_group *group, uint32_t rows);

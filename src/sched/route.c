@@ -20,6 +20,7 @@ const char *ork_route_limit_name(enum ork_route_limit limit)
         [ORK_ROUTE_WINDOW] = "window",
         [ORK_ROUTE_BUS] = "bus",
         [ORK_ROUTE_NOT_RESIDENT] = "not resident",
+        [ORK_ROUTE_NO_RESIDUAL] = "no residual",
         [ORK_ROUTE_TIER] = "tier",
         [ORK_ROUTE_NOT_SENSITIVE] = "not sensitive",
         [ORK_ROUTE_ROWS] = "rows",
@@ -82,75 +83,47 @@ uint32_t ork_route_matrix_rows_min(const struct ork_perf *perf, enum ork_tier ti
 
 /* ---- one row ---- */
 
-static bool is_sensitive(const struct ork_group_member *member, const struct ork_route_query *query)
+bool ork_route_is_sensitive(const struct ork_group_member *member, const struct ork_route_policy *policy)
 {
-    /* Where the CPU reads all of a member, an int8 result on the NPU adds nothing. */
-    return query->nested_base && member->tier == ORK_TIER_N8 && ork_perf_npu_can(member) &&
-           (!(member->sensitivity > 0) || member->sensitivity >= query->policy.sensitivity_min);
+    return member->tier == ORK_TIER_N8 &&
+           (!(member->sensitivity > 0) || member->sensitivity >= policy->sensitivity_min);
 }
 
-/* CPU seconds that the chain's stream costs: what it draws over its time, at shared instead of own rates. */
-static double slowdown(const struct ork_perf *perf, const struct ork_perf_time *cpu, const struct ork_perf_time *chain)
+struct ork_route_chain ork_route_beside(const struct ork_perf *perf, const struct ork_group *group, uint32_t members,
+                                        const struct ork_perf_time *cpu)
 {
-    const double stream_s = chain->compute_s;
-    if (!(stream_s > 0) || !(cpu->transfer_s > 0))
-        return 0;
-    const double cpu_rate = cpu->bytes / cpu->transfer_s;
-    const struct ork_perf_rates rates = ork_perf_share(perf, cpu_rate, chain->bytes / stream_s);
-    const double both_s = stream_s < cpu->transfer_s ? stream_s : cpu->transfer_s;
-    return both_s * (cpu_rate / rates.cpu_bytes_per_s - 1);
-}
-
-/* A chain shares the bus as well: its stream at the rate that it keeps. */
-static struct ork_perf_time shared_chain(const struct ork_perf *perf, const struct ork_group *group, uint32_t members,
-                                         const struct ork_perf_time *cpu)
-{
-    struct ork_perf_time chain = ork_perf_predict_chain(perf, group, members);
-    if (!(chain.compute_s > 0) || isinf(chain.seconds) || !(cpu->transfer_s > 0))
+    struct ork_route_chain chain = {.time = ork_perf_predict_chain(perf, group, members)};
+    const double stream_s = chain.time.compute_s;
+    if (isinf(chain.time.seconds) || !(stream_s > 0) || !(cpu->transfer_s > 0))
         return chain;
-    const double own = chain.bytes / chain.compute_s;
-    const double kept = ork_perf_share(perf, cpu->bytes / cpu->transfer_s, own).npu_bytes_per_s;
-    chain.seconds += chain.compute_s * (own / kept - 1);
+    const double cpu_rate = cpu->bytes / cpu->transfer_s, own_rate = chain.time.bytes / stream_s;
+    const struct ork_perf_rates rates = ork_perf_share(perf, cpu_rate, own_rate);
+    chain.time.seconds += stream_s * (own_rate / rates.npu_bytes_per_s - 1);
+    /* The CPU loses time while the chain draws what it would draw alone, or until the CPU is done. */
+    const double both_s = stream_s < cpu->transfer_s ? stream_s : cpu->transfer_s;
+    chain.slowdown_s = both_s * (cpu_rate / rates.cpu_bytes_per_s - 1);
     return chain;
 }
 
-static double worth(const struct ork_perf *perf, const struct ork_group *group, uint32_t i)
-{
-    const float sensitivity = group->members[i].sensitivity;
-    return (sensitivity > 0 ? (double)sensitivity : 1.0) / ork_perf_predict_chain(perf, group, 1u << i).seconds;
-}
-
-/* Takes members in the order of their worth as long as the chain fits. Sets why when none does. */
+/* Sets chain, why, and where the planned chain may run, its members. */
 static void choose_overlay(const struct ork_perf *perf, const struct ork_group *group,
-                           const struct ork_route_query *query, struct ork_route_choice *choice)
+                           const struct ork_route_query *query, enum ork_route_limit state,
+                           struct ork_route_choice *choice)
 {
-    const double window_s = choice->cpu.seconds * (1 - query->policy.margin);
-    uint32_t left = 0;
-    for (uint32_t i = 0; i < group->member_count; i++)
-        if (is_sensitive(&group->members[i], query))
-            left |= 1u << i;
-    choice->why = left ? ORK_ROUTE_WINDOW : ORK_ROUTE_NOT_SENSITIVE;
-    while (left) {
-        uint32_t best = 0;
-        double most = -1;
-        for (uint32_t i = 0; i < group->member_count; i++)
-            if ((left & (1u << i)) && worth(perf, group, i) > most) {
-                most = worth(perf, group, i);
-                best = i;
-            }
-        left &= ~(1u << best);
-        const uint32_t members = choice->overlay_members | 1u << best;
-        const struct ork_perf_time chain = shared_chain(perf, group, members, &choice->cpu);
-        const double slowdown_s = slowdown(perf, &choice->cpu, &chain);
-        const bool slows = slowdown_s > query->policy.slowdown_max * choice->cpu.seconds;
-        if (chain.seconds <= window_s && !slows) {
-            choice->overlay_members = members;
-            choice->chain = chain;
-            choice->slowdown_s = slowdown_s;
-        } else if (!choice->overlay_members) {
-            choice->chain = chain; /* shown: what did not fit */
-            choice->why = chain.seconds <= window_s ? ORK_ROUTE_BUS : choice->why;
-        }
+    uint32_t sensitive = 0;
+    for (uint32_t i = 0; query->nested_base && i < group->member_count; i++)
+        if (ork_route_is_sensitive(&group->members[i], &query->policy) && ork_perf_npu_can(&group->members[i]))
+            sensitive |= 1u << i;
+    const uint32_t planned = query->overlay_members & sensitive;
+    choice->why = ORK_ROUTE_NOT_SENSITIVE;
+    if (!sensitive)
+        return;
+    const struct ork_route_chain chain = ork_route_beside(perf, group, planned ? planned : sensitive, &choice->cpu);
+    choice->chain = chain.time;
+    choice->why = planned ? state : query->overlay_limit;
+    if (planned && state == ORK_ROUTE_LIMIT_COUNT) {
+        choice->overlay_members = planned;
+        choice->slowdown_s = chain.slowdown_s;
     }
 }
 
@@ -191,12 +164,7 @@ struct ork_route_choice ork_route_choose(const struct ork_perf *perf, const stru
     } else if (state == ORK_ROUTE_ENGINE_OFF) {
         choice.why = state;
     } else {
-        choose_overlay(perf, group, query, &choice);
-        if (choice.overlay_members && state != ORK_ROUTE_LIMIT_COUNT) {
-            choice.overlay_members = 0;
-            choice.slowdown_s = 0;
-            choice.why = state;
-        }
+        choose_overlay(perf, group, query, state, &choice);
         if (choice.overlay_members)
             choice.route = ORK_ROUTE_OVERLAY;
     }

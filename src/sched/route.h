@@ -18,8 +18,9 @@ enum ork_route_limit {
     ORK_ROUTE_COMPUTE,
     ORK_ROUTE_FIXED_COST, /* regions; submits and tasks cost more than they save */
     ORK_ROUTE_WINDOW,     /* no chain fits the CPU's time */
-    ORK_ROUTE_BUS,        /* the chain would slow the CPU by more than slowdown_max */
+    ORK_ROUTE_BUS,        /* chains would slow the CPU by more than slowdown_max */
     ORK_ROUTE_NOT_RESIDENT,
+    ORK_ROUTE_NO_RESIDUAL,   /* late: the result is no part of the residual stream */
     ORK_ROUTE_TIER,          /* the NPU cannot multiply these weights */
     ORK_ROUTE_NOT_SENSITIVE, /* one row: the CPU has all the quality there is */
     ORK_ROUTE_ROWS,          /* too few */
@@ -34,7 +35,7 @@ enum ork_route_engine { ORK_ROUTE_ENGINE_IS_OFF = 0, ORK_ROUTE_ENGINE_IS_BUSY, O
 struct ork_route_policy {
     float sensitivity_min; /* n8 members of less are not overlaid; unmeasured ones (0) are */
     double margin;         /* part of the window that a chain must leave */
-    double slowdown_max;   /* of the group's CPU time, by a chain that shares the bus */
+    double slowdown_max;   /* of the CPU's time of a token, by all chains that share its bus */
     uint32_t rows_most;    /* crossovers are looked for up to so many rows */
 };
 struct ork_route_policy ork_route_policy_default(void);
@@ -44,6 +45,8 @@ struct ork_route_query {
     bool resident;    /* the group's NPU weights */
     bool nested_base; /* the CPU reads n8 members' base planes */
     enum ork_route_engine engine;
+    uint32_t overlay_members;           /* rows == 1: bits of members that the plan gives a chain (sched/plan.h) */
+    enum ork_route_limit overlay_limit; /* rows == 1: what left the others out of the plan */
     struct ork_route_policy policy;
 };
 
@@ -53,7 +56,7 @@ struct ork_route_choice {
     enum ork_route_limit why;   /* why not the NPU; the limit again where it takes part */
     struct ork_perf_time cpu;   /* the CPU alone */
     struct ork_perf_time npu;   /* infinite seconds where it cannot */
-    struct ork_perf_time chain; /* of the overlay; infinite seconds where there is none to try */
+    struct ork_perf_time chain; /* of the overlay, or of what might be one; infinite seconds where there is none */
     double slowdown_s;          /* of the CPU, by the chain */
     uint32_t overlay_members;   /* bits of members */
     uint32_t rows_min;          /* from so many rows the NPU wins; UINT32_MAX: never */
@@ -62,10 +65,21 @@ struct ork_route_choice {
 
 /* Pure: the same arguments give the same choice, on every machine.
  * rows > 1: the NPU iff rows >= rows_min, it is free, its weights are resident and of tiers that it can multiply; so more
- * rows never go back to the CPU. rows == 1: cpu, or the overlay of the members that fit, those of most sensitivity for each
- * microsecond first. */
+ * rows never go back to the CPU. rows == 1: the CPU, beside it the planned chain iff the NPU is free and its weights are
+ * resident. */
 struct ork_route_choice ork_route_choose(const struct ork_perf *perf, const struct ork_group *group,
                                          const struct ork_route_query *query);
+
+/* Whether an int8 result on the NPU adds anything while the CPU reads base planes: n8, and sensitive enough. */
+bool ork_route_is_sensitive(const struct ork_group_member *member, const struct ork_route_policy *policy);
+/* A chain of one row beside work of the CPU: its time at the rates that are left while both stream, and what that costs
+ * the CPU. cpu: bytes and transfer_s alone count, of all the work that the chain may run beside. */
+struct ork_route_chain {
+    struct ork_perf_time time;
+    double slowdown_s; /* of the CPU */
+};
+struct ork_route_chain ork_route_beside(const struct ork_perf *perf, const struct ork_group *group, uint32_t members,
+                                        const struct ork_perf_time *cpu);
 
 /* The least number of token rows from which the NPU is predicted to win for good: with it and with all more up to most
  * (each up to 64, then steps of a sixteenth). UINT32_MAX: never, or there is no NPU. */

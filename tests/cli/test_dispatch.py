@@ -4,10 +4,10 @@ are not judged: machines differ and are shared."""
 import json
 import unittest
 
-from support import ProgramTest
+from support import SOURCE, ProgramTest
 
 GROUP = {"group", "layer", "tier", "bytes", "sensitivity", "route", "limit", "why_not_npu", "predicted_us", "cpu_us", "npu_us",
-         "npu_rows_min"}
+         "npu_rows_min", "overlay"}
 
 
 class Explain(ProgramTest):
@@ -31,6 +31,35 @@ class Explain(ProgramTest):
         self.assertEqual(routes["router"], "cpu")
         self.assertEqual({g["why_not_npu"] for g in report["groups"] if g["group"] == "router"}, {"tier"})
         self.assertGreater(report["npu_share"], 0)
+
+    def test_overlay(self):
+        """The demo model is too small for any chain; a board whose NPU costs nothing has room for all that is no stack of
+        experts."""
+        pack = self.pack("n8")
+        report = self.json("explain", pack, "--npu-board", "rk3588", "--overlay")
+        self.assertEqual((report["overlay"]["groups"], report["overlay"]["limit"]), (0, "window"))
+        self.assertGreater(report["overlay"]["sensitive_bytes"], 1 << 20)
+        self.assertRegex(self.ork("explain", pack, "--npu-board", "rk3588", "--overlay").stdout,
+                         r"(?m)^overlay: 0 groups with a chain, 0 B of .* left out for: window$")
+        board = json.loads((SOURCE / "boards" / "rk3588.json").read_text())
+        for key in ("submit_us", "complete_us", "task_us", "host_call_us", "host_core_us"):
+            board["npu"][key]["value"] = 0
+        board["ork_system"]["region_us"]["value"] = 100
+        path = self.folder / "quick.json"
+        path.write_text(json.dumps(board))
+        report = self.json("explain", pack, "--npu-board", path, "--overlay")
+        chains = [group for group in report["groups"] if group["overlay"]]
+        self.assertEqual(len(chains), report["overlay"]["groups"])
+        self.assertEqual(sum(group["overlay"]["bytes"] for group in chains), report["overlay"]["bytes"])
+        self.assertGreater(len(chains), 8)
+        self.assertEqual(report["overlay"]["limit"], "not resident")
+        self.assertLessEqual(report["decode_tokens_per_second"], report["overlay"]["decode_alone_tokens_per_second"])
+        for group in report["groups"]:
+            self.assertEqual(group["route"], "cpu+overlay" if group["overlay"] else "cpu")
+            if group["overlay"]:
+                self.assertLessEqual(group["npu_us"], 0.85 * group["overlay"]["window_us"])
+        self.assertIsNone(self.json("explain", pack, "--npu-board", path)["overlay"])
+        self.assertIn("no matrix is n8", self.ork("explain", self.pack(), "--npu-board", path, "--overlay").stdout)
 
     def test_without_figures(self):
         pack = self.pack()

@@ -1,0 +1,339 @@
+/* Owns the choice of an overlay's chains. Must not know devices, weights or a clock: times are predictions. */
+#include "sched/plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+/* A group on the CPU, and the chain that is planned beside it. Times count from the token's start, without slowdowns. */
+struct slot {
+    struct ork_perf_time cpu;    /* the group alone */
+    struct ork_perf_time before; /* what the CPU has streamed by then */
+    struct ork_perf_time beside; /* what it streams from the submit to the poll */
+    double begin_s, poll_s;
+    size_t poll_group; /* late: polled when the CPU begins that group; group_count: at the token's end */
+    uint32_t members;
+    uint64_t bytes;
+    struct ork_route_chain chain;
+};
+
+struct candidate {
+    uint32_t group, member;
+    uint64_t bytes;
+    double worth;
+};
+
+/* Sensitive int8 bytes of a group by what kept them out. */
+struct left_out {
+    uint64_t bytes[ORK_ROUTE_LIMIT_COUNT];
+};
+
+struct planner {
+    const struct ork_perf *perf;
+    const struct ork_model_shape *shape;
+    const struct ork_plan_params *params;
+    struct slot *slots;           /* [group_count] */
+    struct candidate *candidates; /* [candidate_count], best first */
+    size_t candidate_count;
+    struct left_out *left_out; /* [group_count] */
+    uint64_t resident_bytes;
+    double alone_s, slowdown_s;
+};
+
+static ork_status params_check(const struct ork_model_shape *shape, const struct ork_plan_params *params,
+                               ork_error *error)
+{
+    const struct ork_route_policy *policy = &params->policy;
+    if (!(policy->margin >= 0 && policy->margin < 1))
+        return ork_error_set(error, ORK_BAD_ARGUMENT, "overlay", -1, "a margin of %g of a window, must be 0 to below 1",
+                             policy->margin);
+    if (!(policy->slowdown_max >= 0 && policy->slowdown_max <= 1))
+        return ork_error_set(error, ORK_BAD_ARGUMENT, "overlay", -1, "a slowdown of at most %g, must be 0 to 1",
+                             policy->slowdown_max);
+    if (!(policy->sensitivity_min >= 0 && isfinite(policy->sensitivity_min)))
+        return ork_error_set(error, ORK_BAD_ARGUMENT, "overlay", -1, "a sensitivity of at least %g, must be 0 or more",
+                             (double)policy->sensitivity_min);
+    if (params->late_layers > ORK_PLAN_LATE_LAYERS_MAX)
+        return ork_error_set(error, ORK_BAD_ARGUMENT, "overlay", -1, "%u layers late, at most %d", params->late_layers,
+                             ORK_PLAN_LATE_LAYERS_MAX);
+    if (!(params->poll_s >= 0 && params->poll_s <= 1))
+        return ork_error_set(error, ORK_BAD_ARGUMENT, "overlay", -1, "a poll of %g s, must be 0 to 1", params->poll_s);
+    if (!shape->group_count || !shape->layer_count)
+        return ork_error_set(error, ORK_BAD_ARGUMENT, "overlay", -1, "a model without op groups");
+    for (size_t i = 0; i < shape->group_count; i++) {
+        const struct ork_group *group = &shape->groups[i];
+        if (group->member_count > ORK_GROUP_MEMBERS_MAX || group->layer > shape->layer_count ||
+            (i && group->layer < group[-1].layer))
+            return ork_error_set(error, ORK_BAD_ARGUMENT, "overlay", -1, "op group %zu of %zu is malformed", i,
+                                 shape->group_count);
+    }
+    return ORK_OK;
+}
+
+/* ---- the CPU's token ---- */
+
+static void add_stream(struct ork_perf_time *sum, const struct ork_perf_time *part)
+{
+    sum->bytes += part->bytes;
+    sum->transfer_s += part->transfer_s;
+}
+
+/* Where the CPU is when. Attention, convolution or recurrence of a layer stand behind its first group; embedding and norms
+ * are counted before the first layer, so windows are rather too short than too long. Returns all that it streams. */
+static struct ork_perf_time lay_out_cpu(struct planner *p, uint32_t context)
+{
+    const struct ork_model_shape *shape = p->shape;
+    struct ork_perf_time before = {0};
+    double now_s = ork_perf_predict_rest(p->perf, shape);
+    for (size_t i = 0; i < shape->group_count; i++) {
+        struct slot *slot = &p->slots[i];
+        const uint32_t layer = shape->groups[i].layer;
+        slot->cpu = ork_perf_predict_cpu(p->perf, &shape->groups[i], 1, true);
+        slot->before = before;
+        slot->begin_s = now_s;
+        now_s += slot->cpu.seconds;
+        add_stream(&before, &slot->cpu);
+        if (layer < shape->layer_count && (!i || shape->groups[i - 1].layer != layer)) {
+            const struct ork_perf_time core = ork_perf_predict_core(p->perf, &shape->layers[layer], 1, context);
+            now_s += core.seconds;
+            add_stream(&before, &core);
+        }
+    }
+    p->alone_s = now_s;
+    return before;
+}
+
+static void lay_out_polls(struct planner *p, const struct ork_perf_time *total)
+{
+    const struct ork_group *groups = p->shape->groups;
+    const size_t count = p->shape->group_count;
+    const uint32_t late = p->params->late_layers;
+    for (size_t i = 0, poll = 0; i < count; i++) {
+        struct slot *slot = &p->slots[i];
+        slot->poll_s = slot->begin_s + slot->cpu.seconds;
+        slot->beside = slot->cpu;
+        slot->poll_group = i + 1;
+        if (!late)
+            continue;
+        while (poll <= i ||
+               (poll < count && groups[poll].kind != ORK_GROUP_HEAD && groups[poll].layer < groups[i].layer + late))
+            poll++;
+        const struct ork_perf_time *end = poll < count ? &p->slots[poll].before : total;
+        slot->poll_group = poll;
+        slot->poll_s = poll < count ? p->slots[poll].begin_s : p->alone_s;
+        slot->beside = (struct ork_perf_time){.bytes = end->bytes - slot->before.bytes,
+                                              .transfer_s = end->transfer_s - slot->before.transfer_s};
+    }
+}
+
+/* ---- candidates ---- */
+
+static uint64_t brick_bytes(const struct ork_group_member *member)
+{
+    struct ork_tier_sizes sizes = {0, 0, 0};
+    return ork_tier_sizes(ORK_TIER_I8, member->n, member->k, &sizes) ? sizes.data_bytes : UINT64_MAX;
+}
+
+/* What keeps a sensitive member out whatever the times are; ORK_ROUTE_LIMIT_COUNT: nothing. */
+static enum ork_route_limit member_limit(const struct planner *p, const struct ork_group_member *member)
+{
+    if (!p->perf->has_npu)
+        return ORK_ROUTE_ENGINE_OFF;
+    if (!ork_perf_npu_can(member))
+        return ORK_ROUTE_TIER;
+    if (p->params->late_layers && !member->residual)
+        return ORK_ROUTE_NO_RESIDUAL;
+    return member->experts > 1 ? ORK_ROUTE_NOT_RESIDENT : ORK_ROUTE_LIMIT_COUNT;
+}
+
+static int compare_candidates(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    if (x->worth != y->worth)
+        return x->worth > y->worth ? -1 : 1;
+    if (x->group != y->group)
+        return x->group < y->group ? -1 : 1;
+    return x->member < y->member ? -1 : x->member > y->member;
+}
+
+static uint64_t list_candidates(struct planner *p)
+{
+    uint64_t sensitive_bytes = 0;
+    for (size_t i = 0; i < p->shape->group_count; i++) {
+        const struct ork_group *group = &p->shape->groups[i];
+        for (uint32_t j = 0; j < group->member_count; j++) {
+            const struct ork_group_member *member = &group->members[j];
+            if (!ork_route_is_sensitive(member, &p->params->policy))
+                continue;
+            const uint64_t bytes = brick_bytes(member);
+            const enum ork_route_limit limit = member_limit(p, member);
+            sensitive_bytes += bytes * member->experts_used;
+            if (limit != ORK_ROUTE_LIMIT_COUNT) {
+                p->left_out[i].bytes[limit] += bytes * member->experts_used;
+                continue;
+            }
+            const double gain = member->sensitivity > 0 ? (double)member->sensitivity : (double)bytes;
+            p->candidates[p->candidate_count++] =
+                (struct candidate){.group = (uint32_t)i,
+                                   .member = j,
+                                   .bytes = bytes,
+                                   .worth = gain / ork_perf_predict_chain(p->perf, group, 1u << j).seconds};
+        }
+    }
+    qsort(p->candidates, p->candidate_count, sizeof *p->candidates, compare_candidates);
+    return sensitive_bytes;
+}
+
+/* ---- choice ---- */
+
+/* Whether every chain is done in time, run in their order on one core. */
+static bool in_time(const struct planner *p)
+{
+    double free_s = 0; /* the core, from then on */
+    for (size_t i = 0; i < p->shape->group_count; i++) {
+        const struct slot *slot = &p->slots[i];
+        if (!slot->members)
+            continue;
+        const double start_s = slot->begin_s > free_s ? slot->begin_s : free_s;
+        free_s = start_s + slot->chain.time.seconds;
+        if (free_s - slot->begin_s > (slot->poll_s - slot->begin_s) * (1 - p->params->policy.margin))
+            return false;
+    }
+    return true;
+}
+
+static struct slot with_member(const struct planner *p, const struct candidate *candidate)
+{
+    struct slot slot = p->slots[candidate->group];
+    slot.members |= 1u << candidate->member;
+    slot.bytes += candidate->bytes;
+    slot.chain = ork_route_beside(p->perf, &p->shape->groups[candidate->group], slot.members, &slot.beside);
+    slot.chain.slowdown_s += p->params->poll_s;
+    return slot;
+}
+
+/* Takes the candidate, or returns what forbids it. */
+static enum ork_route_limit try(struct planner *p, const struct candidate *candidate)
+{
+    struct slot *slot = &p->slots[candidate->group];
+    const struct slot before = *slot;
+    if (candidate->bytes > p->params->memory_bytes - p->resident_bytes)
+        return ORK_ROUTE_NOT_RESIDENT;
+    *slot = with_member(p, candidate);
+    const double slowdown_s = p->slowdown_s + slot->chain.slowdown_s - before.chain.slowdown_s;
+    enum ork_route_limit limit = ORK_ROUTE_LIMIT_COUNT;
+    if (!p->params->all && !in_time(p))
+        limit = ORK_ROUTE_WINDOW;
+    else if (!p->params->all && slowdown_s > p->params->policy.slowdown_max * p->alone_s)
+        limit = ORK_ROUTE_BUS;
+    if (limit != ORK_ROUTE_LIMIT_COUNT) {
+        *slot = before;
+        return limit;
+    }
+    p->slowdown_s = slowdown_s;
+    p->resident_bytes += candidate->bytes;
+    return ORK_ROUTE_LIMIT_COUNT;
+}
+
+/* ---- result ---- */
+
+static enum ork_route_limit largest(const uint64_t *bytes)
+{
+    enum ork_route_limit limit = ORK_ROUTE_NOT_SENSITIVE;
+    uint64_t most = 0;
+    for (int i = 0; i < ORK_ROUTE_LIMIT_COUNT; i++)
+        if (bytes[i] > most) {
+            most = bytes[i];
+            limit = (enum ork_route_limit)i;
+        }
+    return limit;
+}
+
+static void fill_limits(const struct planner *p, struct ork_plan *plan)
+{
+    uint64_t total[ORK_ROUTE_LIMIT_COUNT] = {0};
+    for (size_t i = 0; i < plan->group_count; i++) {
+        plan->limits[i] = largest(p->left_out[i].bytes);
+        for (int j = 0; j < ORK_ROUTE_LIMIT_COUNT; j++)
+            total[j] += p->left_out[i].bytes[j];
+    }
+    plan->limit = largest(total);
+}
+
+/* Where the CPU and the core are when, slowdowns included. */
+static void fill_entries(const struct planner *p, struct ork_plan *plan)
+{
+    const size_t count = plan->group_count;
+    double delay_s = 0, free_s = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct slot *slot = &p->slots[i];
+        if (!slot->members)
+            continue;
+        struct ork_plan_entry *entry = &plan->entries[plan->entry_count++];
+        *entry = (struct ork_plan_entry){.group = (uint32_t)i,
+                                         .members = slot->members,
+                                         .bytes = slot->bytes,
+                                         .begin_s = slot->begin_s + delay_s,
+                                         .slowdown_s = slot->chain.slowdown_s};
+        const double start_s = entry->begin_s > free_s ? entry->begin_s : free_s;
+        free_s = start_s + slot->chain.time.seconds;
+        entry->chain_s = free_s - entry->begin_s;
+        delay_s += entry->slowdown_s;
+        double within_s = 0; /* slowdowns from the submit to the poll */
+        for (size_t j = i; j < slot->poll_group; j++)
+            within_s += p->slots[j].members ? p->slots[j].chain.slowdown_s : 0;
+        entry->window_s = slot->poll_s - slot->begin_s + within_s;
+    }
+    plan->alone_s = p->alone_s;
+    plan->token_s = p->alone_s + delay_s;
+    plan->resident_bytes = p->resident_bytes;
+}
+
+ork_status ork_plan_make(const struct ork_perf *perf, const struct ork_model_shape *shape,
+                         const struct ork_plan_params *params, uint32_t context, struct ork_plan *plan,
+                         ork_error *error)
+{
+    memset(plan, 0, sizeof *plan);
+    ork_status status = params_check(shape, params, error);
+    if (status != ORK_OK)
+        return status;
+    const size_t count = shape->group_count;
+    struct planner p = {.perf = perf, .shape = shape, .params = params};
+    p.slots = calloc(count, sizeof *p.slots);
+    p.candidates = calloc(count * ORK_GROUP_MEMBERS_MAX, sizeof *p.candidates);
+    p.left_out = calloc(count, sizeof *p.left_out);
+    *plan = (struct ork_plan){.group_count = count,
+                              .entries = calloc(count, sizeof *plan->entries),
+                              .limits = calloc(count, sizeof *plan->limits)};
+    if (!p.slots || !p.candidates || !p.left_out || !plan->entries || !plan->limits) {
+        status = ork_error_no_memory(error, "overlay", count * sizeof *p.candidates);
+        goto out;
+    }
+    const struct ork_perf_time total = lay_out_cpu(&p, context);
+    lay_out_polls(&p, &total);
+    plan->sensitive_bytes = list_candidates(&p);
+    for (size_t i = 0; i < p.candidate_count; i++) {
+        const struct candidate *candidate = &p.candidates[i];
+        const enum ork_route_limit limit = try(&p, candidate);
+        if (limit != ORK_ROUTE_LIMIT_COUNT)
+            p.left_out[candidate->group].bytes[limit] += candidate->bytes;
+    }
+    fill_entries(&p, plan);
+    fill_limits(&p, plan);
+out:
+    free(p.slots);
+    free(p.candidates);
+    free(p.left_out);
+    if (status != ORK_OK)
+        ork_plan_free(plan);
+    return status;
+}
+
+void ork_plan_free(struct ork_plan *plan)
+{
+    free(plan->entries);
+    free(plan->limits);
+    *plan = (struct ork_plan){0};
+}
