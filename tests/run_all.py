@@ -137,16 +137,27 @@ def why_no_aarch64():
 
 
 def targets_of(stage, entries):
-    """What ctest entries need built: the files in the build folder that their commands name and that ninja makes, and
-    test_NAME for an entry NAME (ctest does not show commands of programs that are not built yet)."""
+    """What ctest entries need built: the files in the build folder that their commands name and that ninja makes."""
     folder = BUILD / stage.preset
     listing = subprocess.run(["ninja", "-C", str(folder), "-t", "targets", "all"], capture_output=True, text=True,
                              check=True, timeout=120).stdout
     made = {line.rsplit(": ", 1)[0] for line in listing.splitlines()}
+    commands = written_commands(folder)
     named = {os.path.relpath(part, folder) for entry in entries
-             for part in [*entry.get("command", []), *environment_values(entry)] if os.path.isabs(part)}
-    programs = {f"test_{entry['name']}" for entry in entries}
-    return sorted((named & made) | {path for path in made if os.path.basename(path) in programs})
+             for value in [*commands[entry["name"]], *environment_values(entry)]
+             for part in value.split(":") if os.path.isabs(part)}
+    return sorted(named & made)
+
+
+def written_commands(folder):
+    """Commands of all entries by name, from the files that cmake writes for ctest: ctest itself does not show the command
+    of a program that is not built yet."""
+    commands = {}
+    for path in folder.rglob("CTestTestfile.cmake"):
+        for name, rest in re.findall(r"^add_test\((?:\[=\[)?(.+?)(?:\]=\])? (.*)\)$", path.read_text(encoding="utf-8"),
+                                     re.M):
+            commands[name] = re.findall(r'"([^"]*)"', rest)
+    return commands
 
 
 def environment_values(entry):

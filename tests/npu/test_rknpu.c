@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,25 +123,74 @@ static void test_versions(void **state)
     }
 }
 
-/* One user at a time, in this process and in others; the message names who has it. */
+/* What another process gets when it opens the device of the machine that process `machine` plays: ORK_OK (and it has closed
+ * it again), or ORK_IO with the holder's name. Answers each of the parent's bytes with one: 'o' opened, 'h' held by that
+ * process, 'x' anything else. An alarm ends it whatever happens. */
+static int rival(int commands, int answers, long machine)
+{
+    char options[64], holder[32], byte;
+    alarm(60);
+    snprintf(options, sizeof options, "rknpu,machine=%ld", machine);
+    snprintf(holder, sizeof holder, "process %ld", machine);
+    while (read(commands, &byte, 1) == 1) {
+        ork_error error = {0};
+        struct ork_npu_device *device = NULL;
+        if (ork_shim_configure(options, NULL, NULL))
+            return 1;
+        ork_status status = ork_npu_rknpu_open(&params, &device, &error);
+        char answer = status == ORK_OK ? 'o' : status == ORK_IO && strstr(error.what, holder) ? 'h' : 'x';
+        if (device)
+            device->ops->close(device);
+        if (ork_shim_configure(NULL, NULL, NULL) || write(answers, &answer, 1) != 1)
+            return 1;
+    }
+    return 0;
+}
+
+/* The rival's answer, 0: none came. */
+static char ask(int commands, int answers)
+{
+    struct pollfd wait = {.fd = answers, .events = POLLIN};
+    char byte = 0;
+    if (write(commands, "?", 1) != 1 || poll(&wait, 1, LONG_US / 1000) != 1 || read(answers, &byte, 1) != 1)
+        return 0;
+    return byte;
+}
+
+/* One user at a time, in this process and in others; the message names who has it. The other process is forked while this
+ * one has a single thread: in a child of threads, locks that they held stay held for ever. */
 static void test_lock(void **state)
 {
     (void)state;
+    int commands[2], answers[2], status;
+    const long own = getpid();
+    assert_int_equal(pipe2(commands, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(answers, O_CLOEXEC), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        close(commands[1]);
+        close(answers[0]);
+        _exit(rival(commands[0], answers[1], own));
+    }
+    close(commands[0]);
+    close(answers[1]);
     struct ork_npu_device *device = begin("rknpu", NULL, NULL), *second;
     ork_error error = {0};
-    char own[32];
-    snprintf(own, sizeof own, "process %ld", (long)getpid());
+    char name[32];
+    snprintf(name, sizeof name, "process %ld", own);
     assert_int_equal(ork_npu_rknpu_open(&params, &second, &error), ORK_IO);
-    assert_non_null(strstr(error.what, own));
-    pid_t child = fork();
-    if (!child)
-        _exit(ork_npu_rknpu_open(&params, &second, &error) == ORK_IO && strstr(error.what, own) ? 0 : 1);
-    int status;
+    assert_non_null(strstr(error.what, name));
+    assert_int_equal(ask(commands[1], answers[0]), 'h');
+    device->ops->close(device);
+    assert_int_equal(ask(commands[1], answers[0]), 'o');
+    assert_int_equal(ork_npu_rknpu_open(&params, &device, &error), ORK_OK);
+    assert_int_equal(ask(commands[1], answers[0]), 'h');
+    end(device);
+    close(commands[1]); /* its end; or else its alarm */
+    close(answers[0]);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    device->ops->close(device);
-    assert_int_equal(ork_npu_rknpu_open(&params, &device, &error), ORK_OK);
-    end(device);
 }
 
 /* ---- memory ---- */

@@ -210,7 +210,8 @@ static int start_locked(const char *text, const char *script, const char *path)
     if (path && *path && !(transcript = fopen(path, "we")))
         fprintf(stderr, "shim: cannot write %s\n", path);
     snprintf(soc, sizeof soc, "%s", shim_option(&options, "soc", "rk3588"));
-    snprintf(lock_prefix, sizeof lock_prefix, LOCK_PREFIX, (long)getpid());
+    snprintf(lock_prefix, sizeof lock_prefix, LOCK_PREFIX,
+             (long)shim_option_number(&options, "machine", (uint64_t)getpid()));
     atomic_store(&oopses, 0);
     count_oopses = !strcmp(shim_option(&options, "oops", "abort"), "count");
     int result = chosen->start(&options, faults);
@@ -360,8 +361,7 @@ static bool node_path(const char *path)
             !strncmp(path, "/dev/dma_heap/", 14) || !strcmp(path, "/dev/rknpu"));
 }
 
-/* Other files that belong to the played machine: the device tree's name of the SoC, and lock files, which are those of this
- * process and its children. */
+/* Other files that belong to the played machine: the device tree's name of the SoC, and lock files. */
 static bool machine_open(const char *path, int flags, mode_t mode, int *descriptor)
 {
     if (!strcmp(path, SOC_PATH)) {

@@ -4,7 +4,8 @@
  * is played, paths below /dev/dri, /dev/accel, /dev/dma_heap and /dev/rknpu that it does not have do not exist.
  *
  * The played machine also has a device tree that names the SoC (common option soc=rk3588; soc= for no device tree), and lock
- * files in /run/lock of its own, shared with children of the process.
+ * files in /run/lock of its own. Another process shares those with common option machine=PID of the process that plays it;
+ * a child that was forked while a driver was played must not go on: that driver's threads are not in it, their locks are.
  *
  * ORK_SHIM chooses and sets up the driver: "rknpu" or "rocket", then ",key=value" pairs that the driver documents; unset:
  * everything goes to the real system. ORK_SHIM_FAULTS: a fault script (engine/npu/device/faults.h). ORK_SHIM_TRANSCRIPT: a
