@@ -407,13 +407,16 @@ static void run_key_i4(const struct ork_surface_kernels *surface, struct surface
         surface->key_i4(s->bricks + group * SURFACE_K * 32, SURFACE_K / 32, s->weights, s->key);
 }
 
+/* The residual of n8 stands behind all base bricks. */
 static void inflate_bricks(const struct ork_surface_kernels *surface, struct surface_memory *s, enum ork_tier tier,
                            uint32_t brick_bytes)
 {
     static const int8_t table[16] = {-127, -88, -66, -50, -36, -23, -11, 0, 10, 20, 31, 43, 56, 71, 92, 127};
-    for (uint32_t group = 0; group < BRICK_BYTES / (SURFACE_K * 64); group++)
-        surface->inflate(tier, table, s->bricks + (uint64_t)group * SURFACE_K / 32 * brick_bytes, SURFACE_K / 32,
+    for (uint32_t group = 0; group < BRICK_BYTES / (SURFACE_K * 64); group++) {
+        const uint8_t *bricks = s->bricks + (uint64_t)group * SURFACE_K / 32 * brick_bytes;
+        surface->inflate(tier, table, bricks, tier == ORK_TIER_N8 ? bricks + BRICK_BYTES / 2 : NULL, SURFACE_K / 32,
                          s->inflated + group * SURFACE_K * 64);
+    }
 }
 
 static void run_inflate_nf4(const struct ork_surface_kernels *surface, struct surface_memory *s)
@@ -424,6 +427,11 @@ static void run_inflate_nf4(const struct ork_surface_kernels *surface, struct su
 static void run_inflate_i6(const struct ork_surface_kernels *surface, struct surface_memory *s)
 {
     inflate_bricks(surface, s, ORK_TIER_I6, 1536);
+}
+
+static void run_inflate_n8(const struct ork_surface_kernels *surface, struct surface_memory *s)
+{
+    inflate_bricks(surface, s, ORK_TIER_N8, 1024);
 }
 
 /* Bytes that are read and written. */
@@ -443,6 +451,7 @@ static const struct surface_bench {
     {"surface_key_i4", run_key_i4, BRICK_BYTES},
     {"surface_inflate_nf4", run_inflate_nf4, 1.5 * BRICK_BYTES},
     {"surface_inflate_i6", run_inflate_i6, 1.75 * BRICK_BYTES},
+    {"surface_inflate_n8", run_inflate_n8, 2.0 * BRICK_BYTES},
 };
 
 static double time_surface(const struct ork_surface_kernels *surface, const struct surface_bench *bench,

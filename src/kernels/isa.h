@@ -66,8 +66,8 @@ void ork_matmul_n8_i8mm(const struct ork_matmul_args *args);
                                       const uint32_t *key, uint32_t k, uint32_t *checks);                              \
     void ork_surface_key_i8_##isa(const uint8_t *bricks, uint32_t k_tiles, const uint32_t *weights, uint32_t *key);    \
     void ork_surface_key_i4_##isa(const uint8_t *bricks, uint32_t k_tiles, const uint32_t *weights, uint32_t *key);    \
-    void ork_surface_inflate_##isa(enum ork_tier tier, const int8_t *table, const uint8_t *bricks, uint32_t k_tiles,   \
-                                   uint8_t *out)
+    void ork_surface_inflate_##isa(enum ork_tier tier, const int8_t *table, const uint8_t *bricks,                     \
+                                   const uint8_t *residual, uint32_t k_tiles, uint8_t *out)
 #define ORK_SURFACE_TABLE(isa)                                                                                         \
     {                                                                                                                  \
         .name = "surface_" #isa, .input_i8 = ork_surface_input_i8_##isa, .input_i4 = ork_surface_input_i4_##isa,       \

@@ -58,9 +58,11 @@ struct ork_surface_kernels {
     void (*key_i8)(const uint8_t *bricks, uint32_t k_tiles, const uint32_t *weights, uint32_t *key);
     /* The same over the 64 channels of one int4 group; bricks: [k_tiles][64][16]. */
     void (*key_i4)(const uint8_t *bricks, uint32_t k_tiles, const uint32_t *weights, uint32_t *key);
-    /* One group of 64 channels of a 4 to 6-bit tier into its exact int8 codes: two groups of int8 bricks one behind the
-     * other, 2 * k_tiles * 1024 bytes. table: nf4's, else NULL. */
-    void (*inflate)(enum ork_tier tier, const int8_t *table, const uint8_t *bricks, uint32_t k_tiles, uint8_t *out);
+    /* One group of 64 channels of a 4 to 6-bit tier or of n8 into its exact int8 codes: two groups of int8 bricks one
+     * behind the other, 2 * k_tiles * 1024 bytes. table: nf4's and n8's, else NULL. residual: n8's second run of bricks,
+     * where the group's begins, else NULL. */
+    void (*inflate)(enum ork_tier tier, const int8_t *table, const uint8_t *bricks, const uint8_t *residual,
+                    uint32_t k_tiles, uint8_t *out);
 };
 
 /* weights[n] for n = first .. first + count - 1, odd and the same everywhere: the finalizer of MurmurHash3 (Appleby, 2011,

@@ -128,8 +128,8 @@ static void inflate(void *context)
     const struct surfaces *s = context;
     const uint32_t k_tiles = s->matrix->k / 32;
     for (uint32_t i = 0; i < s->matrix->n / 64; i++)
-        s->kernels->inflate(s->matrix->tier, s->matrix->table, s->matrix->data + (uint64_t)i * k_tiles * 1024, k_tiles,
-                            s->bricks + (uint64_t)i * k_tiles * 2048);
+        s->kernels->inflate(s->matrix->tier, s->matrix->table, s->matrix->data + (uint64_t)i * k_tiles * 1024, NULL,
+                            k_tiles, s->bricks + (uint64_t)i * k_tiles * 2048);
 }
 
 /* What the host does for an NPU, by one thread each: the owner's. Weights are swapped in by the little cores, or by one

@@ -357,7 +357,7 @@ struct inflate_call {
     const struct ork_surface_kernels *kernels;
     enum ork_tier tier;
     const int8_t *table;
-    const uint8_t *bricks;
+    const uint8_t *bricks, *residual; /* the latter of n8 alone */
     uint32_t k_tiles;
     uint8_t *out;
 };
@@ -365,17 +365,23 @@ struct inflate_call {
 static void run_inflate(void *context)
 {
     struct inflate_call *c = context;
-    c->kernels->inflate(c->tier, c->table, c->bricks, c->k_tiles, c->out);
+    c->kernels->inflate(c->tier, c->table, c->bricks, c->residual, c->k_tiles, c->out);
 }
 
 /* The code of (c, i) of one brick group as docs/orkpack-format.md 6 says. */
-static int32_t packed_code(enum ork_tier tier, const int8_t *table, const uint8_t *bricks, uint32_t c, uint32_t i)
+static int32_t packed_code(const struct inflate_call *call, uint32_t c, uint32_t i)
 {
+    const enum ork_tier tier = call->tier;
+    const uint8_t *bricks = call->bricks;
     const uint32_t p = tier == ORK_TIER_I5 ? 1 : tier == ORK_TIER_I6 ? 2 : 0, j = (i % 32) / 2;
     if (p == 0) {
-        uint8_t byte = bricks[(i / 32) * 1024 + (c % 64) * 16 + j];
-        uint8_t nibble = i % 2 ? byte >> 4 : byte & 15;
-        return tier == ORK_TIER_NF4 ? table[nibble] : nibble > 7 ? nibble - 16 : nibble;
+        const uint32_t at = (i / 32) * 1024 + (c % 64) * 16 + j, shift = i % 2 * 4;
+        const int32_t nibble = bricks[at] >> shift & 15;
+        const int32_t code = call->table ? call->table[nibble] : nibble > 7 ? nibble - 16 : nibble;
+        if (tier != ORK_TIER_N8)
+            return code;
+        const int32_t more = call->residual[at] >> shift & 15;
+        return (int8_t)(code + 2 * (more > 7 ? more - 16 : more)); /* random bytes: mod 256 */
     }
     const uint32_t part_channels = 16 / p, part_bytes = 64 + 16 * part_channels;
     const uint8_t *part = bricks + (uint64_t)(i / 32) * 4 * p * part_bytes + (c % 64) / part_channels * part_bytes;
@@ -389,14 +395,17 @@ static void check_inflate(struct harness *h, enum ork_tier tier, uint32_t k_tile
 {
     const uint32_t brick_bytes = tier == ORK_TIER_I5 ? 1280 : tier == ORK_TIER_I6 ? 1536 : 1024;
     struct guarded bricks = allocate(h, (size_t)k_tiles * brick_bytes), table_memory = allocate(h, 16);
+    struct guarded residual = allocate(h, (size_t)k_tiles * 1024);
     struct guarded out = allocate(h, (size_t)k_tiles * 2048), reference = guarded_allocate(out.size_bytes);
     random_bytes(h, bricks.data, bricks.size_bytes);
     random_bytes(h, table_memory.data, 16);
+    random_bytes(h, residual.data, residual.size_bytes);
     for (uint32_t table = 0; table < h->table_count; table++) {
         struct inflate_call c = {&h->tables[table].surface,
                                  tier,
-                                 tier == ORK_TIER_NF4 ? table_memory.data : NULL,
+                                 ork_tier_has_table(tier) ? table_memory.data : NULL,
                                  bricks.data,
+                                 tier == ORK_TIER_N8 ? residual.data : NULL,
                                  k_tiles,
                                  out.data};
         memset(out.data, 0x55, out.size_bytes);
@@ -405,12 +414,13 @@ static void check_inflate(struct harness *h, enum ork_tier tier, uint32_t k_tile
         for (uint32_t n = 0; n < 64 && good && table == 0; n++)
             for (uint32_t k = 0; k < k_tiles * 32 && good; k++)
                 good = (int8_t)c.out[(n / 32) * (k_tiles * 1024) + (k / 32) * 1024 + (n % 32) * 32 + k % 32] ==
-                       packed_code(tier, c.table, c.bricks, n, k);
+                       packed_code(&c, n, k);
         harness_check(h, good, "%s inflate tier=%d tiles=%u is wrong", c.kernels->name, tier, k_tiles);
         compare(h, table, &out, &reference, "inflate", 0, 64, k_tiles * 32);
     }
     guarded_free(&bricks);
     guarded_free(&table_memory);
+    guarded_free(&residual);
     guarded_free(&out);
     guarded_free(&reference);
 }
@@ -443,10 +453,10 @@ void check_surfaces(struct harness *h)
                 check_output(h, kind, rows[i], n);
         }
         for (uint32_t tiles = 1; tiles <= 5; tiles++) {
-            static const enum ork_tier tiers[] = {ORK_TIER_I4, ORK_TIER_NF4, ORK_TIER_I5, ORK_TIER_I6};
+            static const enum ork_tier tiers[] = {ORK_TIER_I4, ORK_TIER_NF4, ORK_TIER_I5, ORK_TIER_I6, ORK_TIER_N8};
             check_key(h, tiles * 32, false);
             check_key(h, tiles * 32, true);
-            for (int i = 0; i < 4; i++)
+            for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++)
                 check_inflate(h, tiers[i], tiles);
         }
     }

@@ -119,16 +119,8 @@ static void make_resident(struct matmul *matmul)
     for (uint32_t g = 0; g < groups; g++) {
         const uint8_t *bricks = matmul->data + (size_t)g * tiles * info->brick_bytes;
         uint8_t *out = matmul->resident + (size_t)g * 2 * tiles * 1024;
-        kernels->surface.inflate(w->tier == ORK_TIER_N8 ? ORK_TIER_NF4 : w->tier, w->table, bricks, tiles, out);
-        if (w->tier != ORK_TIER_N8)
-            continue;
-        uint8_t *more = malloc((size_t)2 * tiles * 1024);
-        assert_non_null(more);
-        kernels->surface.inflate(ORK_TIER_NF4, ork_nested_doubled, bricks + ork_nested_residual_bytes(w->n, w->k),
-                                 tiles, more);
-        for (size_t i = 0; i < (size_t)2 * tiles * 1024; i++)
-            out[i] = (uint8_t)(out[i] + more[i]);
-        free(more);
+        const uint8_t *residual = w->tier == ORK_TIER_N8 ? bricks + ork_nested_residual_bytes(w->n, w->k) : NULL;
+        kernels->surface.inflate(w->tier, w->table, bricks, residual, tiles, out);
     }
 }
 

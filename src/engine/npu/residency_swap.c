@@ -9,27 +9,12 @@
 #include "base/pool.h"
 #include "quant/nested.h"
 
-/* Adds the residual of one group of an n8 matrix to its base, which stands inflated in out. */
-static void add_residual(const struct ork_npu_residency *r, const uint8_t *residual, uint32_t tiles, uint8_t *out)
-{
-    uint8_t codes[2][1024]; /* of 64 channels x 32 k */
-    for (uint32_t tile = 0; tile < tiles; tile++) {
-        r->kernels->inflate(ORK_TIER_NF4, ork_nested_doubled, residual + tile * 1024ull, 1, codes[0]);
-        for (uint32_t half = 0; half < 2; half++) {
-            uint8_t *to = out + ((uint64_t)half * tiles + tile) * 1024;
-            for (uint32_t i = 0; i < 1024; i++)
-                to[i] = (uint8_t)(to[i] + codes[half][i]);
-        }
-    }
-}
-
 static void inflate_group(const struct ork_npu_residency *r, const struct ork_matrix *matrix, const uint8_t *source,
                           uint32_t tiles, uint8_t *out)
 {
-    bool is_nested = matrix->tier == ORK_TIER_N8;
-    r->kernels->inflate(is_nested ? ORK_TIER_NF4 : matrix->tier, matrix->table, source, tiles, out);
-    if (is_nested)
-        add_residual(r, source + ork_nested_residual_bytes(matrix->n, matrix->k), tiles, out);
+    const uint8_t *residual =
+        matrix->tier == ORK_TIER_N8 ? source + ork_nested_residual_bytes(matrix->n, matrix->k) : NULL;
+    r->kernels->inflate(matrix->tier, matrix->table, source, residual, tiles, out);
 }
 
 /* One group of channels into its place, and its share of the key; from the cache, for a group is some 100 KB. */

@@ -171,6 +171,12 @@ static inline expanded look_up(expanded_table table, expanded index)
     return (expanded){{vqtbl1q_u8(table, index.val[0]), vqtbl1q_u8(table, index.val[1])}};
 }
 
+/* Bytes mod 256. */
+static inline expanded add_expanded(expanded a, expanded b)
+{
+    return (expanded){{vaddq_u8(a.val[0], b.val[0]), vaddq_u8(a.val[1], b.val[1])}};
+}
+
 /* Bits shift .. shift + bits - 1 of either half of a byte, shifted up by four. */
 static inline expanded expand_upper(const uint8_t *p, uint32_t shift, uint32_t bits)
 {

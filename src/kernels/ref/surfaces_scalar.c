@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/isa.h"
+#include "quant/nested.h"
 #include "quant/upper_bits.h"
 
 static uint32_t row_of(const uint32_t *rows, uint32_t i)
@@ -121,22 +122,26 @@ void ork_surface_key_i4_scalar(const uint8_t *bricks, uint32_t k_tiles, const ui
                 key[k] += weights[channel] * (uint32_t)((nibble(bricks + channel * 16, k) ^ 8) - 8);
 }
 
-static int32_t code_of(enum ork_tier tier, const int8_t *table, const uint8_t *brick, uint32_t channel, uint32_t k)
+static int32_t code_of(enum ork_tier tier, const int8_t *table, const uint8_t *brick, const uint8_t *residual,
+                       uint32_t channel, uint32_t k)
 {
     const uint32_t bits = ork_upper_bits(tier);
     if (bits)
         return ork_upper_read(bits, brick, ork_upper_find(bits, 1, channel, k));
     int32_t index = nibble(brick + channel * 16, k);
+    if (tier == ORK_TIER_N8)
+        return ork_nested_code(table, (uint32_t)index, (uint32_t)nibble(residual + channel * 16, k));
     return tier == ORK_TIER_NF4 ? table[index] : (index ^ 8) - 8;
 }
 
-void ork_surface_inflate_scalar(enum ork_tier tier, const int8_t *table, const uint8_t *bricks, uint32_t k_tiles,
-                                uint8_t *out)
+void ork_surface_inflate_scalar(enum ork_tier tier, const int8_t *table, const uint8_t *bricks, const uint8_t *residual,
+                                uint32_t k_tiles, uint8_t *out)
 {
     const uint32_t brick_bytes = 1024 + 256 * ork_upper_bits(tier);
-    for (uint32_t tile = 0; tile < k_tiles; tile++, bricks += brick_bytes)
+    for (uint32_t tile = 0; tile < k_tiles; tile++)
         for (uint32_t channel = 0; channel < 64; channel++)
             for (uint32_t k = 0; k < 32; k++)
                 out[((uint64_t)(channel / 32) * k_tiles + tile) * 1024 + channel % 32 * 32 + k] =
-                    (uint8_t)code_of(tier, table, bricks, channel, k);
+                    (uint8_t)code_of(tier, table, bricks + (uint64_t)tile * brick_bytes,
+                                     residual ? residual + (uint64_t)tile * 1024 : NULL, channel, k);
 }

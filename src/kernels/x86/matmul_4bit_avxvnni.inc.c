@@ -22,17 +22,7 @@ typedef struct {
 #endif
 } brick_codes;
 
-/* The nibbles of the residual that belong to 32 bytes of base nibbles. */
-static inline __m256i residual_of(const uint8_t *base, const brick_codes *codes)
-{
-#ifdef BRICK_NESTED
-    return _mm256_loadu_si256((const __m256i *)(base + codes->residual_bytes));
-#else
-    (void)base;
-    (void)codes;
-    return _mm256_setzero_si256();
-#endif
-}
+#include "kernels/x86/nested_avx2.inc.c"
 
 static inline v16 panel_to_natural(v16 a)
 {

@@ -21,6 +21,8 @@ typedef struct {
 #endif
 } brick_codes;
 
+#include "kernels/x86/nested_avx2.inc.c"
+
 /* Codes of 32 nibbles, each alone in its byte, and their absolute values; residual: likewise. */
 static inline __m256i look_up(__m256i *magnitudes, __m256i nibbles, __m256i residual, const brick_codes *codes)
 {
@@ -33,17 +35,6 @@ static inline __m256i look_up(__m256i *magnitudes, __m256i nibbles, __m256i resi
     (void)residual;
     *magnitudes = _mm256_shuffle_epi8(codes->magnitudes, nibbles);
     return base;
-#endif
-}
-
-static inline __m256i residual_of(const uint8_t *base, const brick_codes *codes)
-{
-#ifdef BRICK_NESTED
-    return _mm256_loadu_si256((const __m256i *)(base + codes->residual_bytes));
-#else
-    (void)base;
-    (void)codes;
-    return _mm256_setzero_si256();
 #endif
 }
 

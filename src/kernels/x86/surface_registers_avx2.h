@@ -148,6 +148,12 @@ static inline expanded look_up(expanded_table table, expanded index)
     return _mm256_shuffle_epi8(table, index);
 }
 
+/* Bytes mod 256. */
+static inline expanded add_expanded(expanded a, expanded b)
+{
+    return _mm256_add_epi8(a, b);
+}
+
 /* Bits shift .. shift + bits - 1 of either half of a byte, shifted up by four. */
 static inline expanded expand_upper(const uint8_t *p, uint32_t shift, uint32_t bits)
 {
