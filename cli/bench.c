@@ -192,6 +192,12 @@ static void print_row(bench_plan *plan, const bench_model *model, const bench_ca
         .npu_redone = after.redone - before->redone,
         .npu_faults = after.faults - before->faults,
         .npu_off = after.off,
+        .overlay_planned = stats.overlay.planned,
+        .overlay_submitted = stats.overlay.submitted,
+        .overlay_in_time = stats.overlay.in_time,
+        .overlay_late = stats.overlay.late,
+        .overlay_faulted = stats.overlay.faulted,
+        .overlay_bytes = stats.overlay.bytes,
     };
     for (size_t i = 0; i < 2; i++)
         if (plan->printers[i].format != BENCH_NONE)

@@ -19,7 +19,7 @@ typedef struct bench_field {
     double real;
 } bench_field;
 
-enum { FIELD_MAX = 40 };
+enum { FIELD_MAX = 48 };
 
 static void emit(const cli_bench_printer *printer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -127,6 +127,12 @@ static size_t list_fields(const cli_bench_row *row, bench_field *fields)
     INTEGER("npu_redone", row->npu_redone);
     INTEGER("npu_faults", row->npu_faults);
     BOOLEAN("npu_off", row->npu_off);
+    INTEGER("overlay_planned", row->overlay_planned);
+    INTEGER("overlay_submitted", row->overlay_submitted);
+    INTEGER("overlay_in_time", row->overlay_in_time);
+    INTEGER("overlay_late", row->overlay_late);
+    INTEGER("overlay_faulted", row->overlay_faulted);
+    INTEGER("overlay_bytes", row->overlay_bytes);
     return n;
 }
 

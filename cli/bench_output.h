@@ -18,10 +18,11 @@ typedef struct cli_bench_row {
     const char *time; /* ISO 8601, UTC */
     const uint64_t *samples_ns;
     size_t sample_count;
-    const char *npu; /* driver in use, "off" for none */
+    const char *npu;  /* driver in use, "off" for none */
     double npu_share; /* of the multiply-adds in passes of several rows, warm-up included */
     uint64_t npu_declined, npu_redone, npu_faults;
     bool npu_off; /* it switched itself off */
+    uint64_t overlay_planned, overlay_submitted, overlay_in_time, overlay_late, overlay_faulted, overlay_bytes;
 } cli_bench_row;
 
 /* Columns of the markdown table that are only there when asked for. */

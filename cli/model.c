@@ -57,7 +57,7 @@ int cli_model_open(const cli_settings *settings, const char *path, cli_model *mo
     cli_progress_begin(&progress, "loading");
     ork_model_params params = {
         .load_mode = (ork_load_mode)settings->load_mode,
-        .nested = (ork_nested)settings->nested,
+        .nested = settings->overlay ? ORK_NESTED_BASE : (ork_nested)settings->nested,
         .progress = cli_progress_report,
         .progress_context = &progress,
     };
@@ -156,6 +156,10 @@ ork_session_params cli_session_params(const cli_settings *settings, uint32_t con
         .batch_rows = rows > 0 ? (uint32_t)rows : 0,
         .kv_type_key = (ork_kv_type)settings->kv_type_key,
         .kv_type_value = (ork_kv_type)settings->kv_type_value,
+        .overlay = {.mode = (ork_overlay_mode)settings->overlay,
+                    .late_layers = (uint32_t)settings->overlay_layers,
+                    .all = settings->overlay_all,
+                    .window_us = (uint32_t)settings->overlay_window_us},
         .spin_us = settings->poll >= 0 ? (uint32_t)settings->poll * 4 : UINT32_MAX,
         .cancel = cli_interrupt_poll,
     };

@@ -9,10 +9,20 @@
 
 int cli_npu_check(const cli_settings *settings, const char *command)
 {
-    if (settings->npu_kind != ORK_NPU_SOFT && (settings->npu_faults || settings->npu_board))
-        return cli_usage(command, "%s is for --npu soft", settings->npu_faults ? "--npu-faults" : "--npu-board");
-    if (!settings->npu_kind && settings->npu_required)
-        return cli_usage(command, "--npu-required needs --npu");
+    if (settings->npu_kind != ORK_NPU_SOFT && (settings->npu_faults || settings->npu_board || settings->npu_real_time))
+        return cli_usage(command, "%s is for --npu soft",
+                         settings->npu_faults  ? "--npu-faults"
+                         : settings->npu_board ? "--npu-board"
+                                               : "--npu-real-time");
+    if (!settings->npu_kind && (settings->npu_required || settings->overlay))
+        return cli_usage(command, "%s needs --npu", settings->overlay ? "--overlay" : "--npu-required");
+    if (!settings->overlay && (settings->overlay_all || settings->overlay_window_us || settings->overlay_layers))
+        return cli_usage(command, "--overlay-%s needs --overlay",
+                         settings->overlay_all      ? "all"
+                         : settings->overlay_layers ? "layers"
+                                                    : "window");
+    if (settings->overlay_layers && settings->overlay != ORK_OVERLAY_LATE)
+        return cli_usage(command, "--overlay-layers needs --overlay late");
     return settings->npu_board ? cli_check_input(settings->npu_board) : CLI_OK;
 }
 
@@ -35,6 +45,7 @@ int cli_npu_open(const cli_settings *settings, cli_npu_use *npu)
         .timeout_us = (uint32_t)settings->npu_timeout,
         .board = settings->npu_board,
         .faults = settings->npu_faults,
+        .real_time = settings->npu_real_time,
     };
     ork_error error;
     ork_status status = ork_npu_open(&params, &npu->npu, &error);
@@ -63,6 +74,11 @@ int cli_npu_check_session(const cli_npu_use *npu, const ork_session *session)
 {
     ork_session_stats stats;
     ork_session_get_stats(session, &stats);
+    if (npu->npu && npu->settings->overlay && !stats.overlay.on) {
+        if (npu->settings->npu_required)
+            return cli_fail(CLI_DEVICE, "overlay", "%s", stats.overlay.why);
+        cli_say("no overlay, decoding has what the CPU computes: %s", stats.overlay.why);
+    }
     if (!npu->npu || stats.npu)
         return CLI_OK;
     if (npu->settings->npu_required)
@@ -128,9 +144,52 @@ cli_npu_troubles cli_npu_get_troubles(const cli_npu_use *npu)
     };
 }
 
+double cli_overlay_hit_rate(const ork_overlay_stats *overlay)
+{
+    return overlay->submitted ? (double)overlay->in_time / (double)overlay->submitted : 0;
+}
+
+static void say_overlay(const ork_overlay_stats *overlay)
+{
+    char text[3][32];
+    if (!overlay->on)
+        return;
+    cli_say(
+        "overlay: %u chains a token, %s of %s sensitive weights; %llu planned, %llu submitted, %llu in time (%.1f %%), "
+        "%llu late, %llu faulted, %llu found the NPU busy; %s of int8 weights used",
+        overlay->chains, cli_format_bytes(overlay->resident_bytes, text[0], sizeof text[0]),
+        cli_format_bytes(overlay->sensitive_bytes, text[1], sizeof text[1]), (unsigned long long)overlay->planned,
+        (unsigned long long)overlay->submitted, (unsigned long long)overlay->in_time,
+        100 * cli_overlay_hit_rate(overlay), (unsigned long long)overlay->late, (unsigned long long)overlay->faulted,
+        (unsigned long long)overlay->busy, cli_format_bytes(overlay->bytes, text[2], sizeof text[2]));
+}
+
+static json_t *overlay_json(const cli_settings *settings, const ork_overlay_stats *overlay)
+{
+    static const char *const modes[] = {
+        [ORK_OVERLAY_OFF] = "off", [ORK_OVERLAY_JOIN] = "on", [ORK_OVERLAY_LATE] = "late"};
+    json_t *object = json_object();
+    cli_json_set_text(object, "mode", modes[settings->overlay]);
+    cli_json_set_boolean(object, "on", overlay->on);
+    cli_json_set_text(object, "why", overlay->why);
+    cli_json_set_integer(object, "chains", overlay->chains);
+    cli_json_set_integer(object, "resident_bytes", overlay->resident_bytes);
+    cli_json_set_integer(object, "sensitive_bytes", overlay->sensitive_bytes);
+    cli_json_set_integer(object, "planned", overlay->planned);
+    cli_json_set_integer(object, "submitted", overlay->submitted);
+    cli_json_set_integer(object, "busy", overlay->busy);
+    cli_json_set_integer(object, "in_time", overlay->in_time);
+    cli_json_set_integer(object, "late", overlay->late);
+    cli_json_set_integer(object, "faulted", overlay->faulted);
+    cli_json_set_integer(object, "bytes", overlay->bytes);
+    cli_json_set_number(object, "hit_rate", cli_overlay_hit_rate(overlay));
+    return object;
+}
+
 void cli_npu_say(const cli_npu_use *npu, const ork_session *session)
 {
     ork_npu_stats stats;
+    ork_session_stats session_stats;
     trouble troubles[TROUBLES];
     char text[3][32], less[512] = "";
     if (!npu->npu)
@@ -155,6 +214,8 @@ void cli_npu_say(const cli_npu_use *npu, const ork_session *session)
         }
     if (*less)
         cli_say("NPU did less than asked: %s", less);
+    ork_session_get_stats(session, &session_stats);
+    say_overlay(&session_stats.overlay);
 }
 
 json_t *cli_npu_json(const cli_npu_use *npu, const ork_session *session)
@@ -197,6 +258,7 @@ json_t *cli_npu_json(const cli_npu_use *npu, const ork_session *session)
     cli_json_set_integer(object, "swaps_in", stats.swaps_in);
     cli_json_set_integer(object, "evictions", stats.evictions);
     cli_json_set_integer(object, "domain_switches", stats.domain_switches);
+    json_object_set_new(object, "overlay", overlay_json(npu->settings, &session_stats.overlay));
     return object;
 }
 

@@ -26,6 +26,8 @@ int cli_npu_check_session(const cli_npu_use *npu, const ork_session *session);
 const char *cli_npu_name(const cli_npu_use *npu);
 /* Share of the multiply-adds on weights, of passes of several rows, whose results came from the NPU: 0 to 1. */
 double cli_npu_share(const ork_session *session);
+/* Chains in time, of those that were submitted. */
+double cli_overlay_hit_rate(const ork_overlay_stats *overlay);
 typedef struct cli_npu_troubles {
     uint64_t declined, redone, faults; /* since it was opened; faults: of all kinds */
     bool off;

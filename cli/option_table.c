@@ -71,6 +71,12 @@ static const cli_choice nested_choices[] = {
     {"base", ORK_NESTED_BASE, false, NULL},
     {NULL, 0, false, NULL},
 };
+static const cli_choice overlay_modes[] = {
+    {"off", ORK_OVERLAY_OFF, false, NULL},
+    {"on", ORK_OVERLAY_JOIN, false, NULL},
+    {"late", ORK_OVERLAY_LATE, false, NULL},
+    {NULL, 0, false, NULL},
+};
 static const cli_choice kv_types[] = {
     {"f16", ORK_KV_F16, false, NULL},
     {"f32", ORK_KV_F32, false, NULL},
@@ -386,6 +392,21 @@ const cli_option cli_options[] = {
      FIELD(npu_board)},
     {CLI_TEXT, MODEL, NAMES("--npu-faults"), "SCRIPT", "soft: what goes wrong, for example seed=7;late:p=0.01,us=5000",
      FIELD(npu_faults)},
+    {CLI_SET, MODEL, NAMES("--npu-real-time"), NULL,
+     "soft: by the clock on the wall instead of one of its own, on which it is always as fast as the board",
+     FIELD(npu_real_time), 1},
+    {CLI_CHOICE, MODEL, NAMES("--overlay"), "MODE",
+     "on: while decoding the CPU reads the base of matrices in n8 and the NPU adds what it has ready in time; late: it may add "
+     "it some layers later; off (default)",
+     FIELD(overlay), .environment = "OVERLAY", .choices = overlay_modes},
+    {CLI_INTEGER, MODEL, NAMES("--overlay-layers"), "N", "late: how many layers later; default: 2", FIELD(overlay_layers),
+     .minimum = 1, .maximum = 64},
+    {CLI_SET, MODEL, NAMES("--overlay-all"), NULL,
+     "every matrix in n8 (but experts), whether it is predicted to be in time or not; for measurements", FIELD(overlay_all),
+     1},
+    {CLI_INTEGER, MODEL, NAMES("--overlay-window"), "US",
+     "where the NPU has a clock of its own: ask so many microseconds after each submit; default: as predicted",
+     FIELD(overlay_window_us), .minimum = 1, .maximum = 1000000},
 
     HEADING(EVERY, "General"),
     {CLI_SET, CLI_PACK | CLI_INFO | CLI_VERIFY | CLI_PROBE | CLI_DOCTOR | CLI_NPU | CLI_EXPLAIN | CLI_CALIBRATE |

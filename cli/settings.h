@@ -39,7 +39,9 @@ typedef struct cli_settings {
     const char *cpu_mask, *cpu_range;
     int kv_type_key, kv_type_value; /* ork_kv_type */
     int npu_kind;                   /* ork_npu_kind; 0: off */
-    int npu_required;
+    int npu_required, npu_real_time;
+    int overlay, overlay_all;                   /* ork_overlay_mode */
+    int64_t overlay_layers, overlay_window_us;  /* 0: chosen */
     int64_t npu_cores, npu_memory, npu_timeout; /* MiB, us; 0: chosen */
 
     /* sessions, npu */

@@ -37,7 +37,9 @@ static void add(struct builder *b, struct ork_group *group, const char *name, co
 {
     const struct ork_orkpack_tensor *tensor = ork_orkpack_tensor_find(b->model->pack, matrix->name);
     const bool stack = matrix->experts > 1;
-    b->fits = b->fits && ork_group_add(group, name, matrix->tier, matrix->n, matrix->k, stack ? matrix->experts : 0,
+    /* Of a nested tensor the matrix may be the base alone. */
+    const enum ork_tier tier = tensor && tensor->tier == ORK_TIER_N8 ? ORK_TIER_N8 : matrix->tier;
+    b->fits = b->fits && ork_group_add(group, name, tier, matrix->n, matrix->k, stack ? matrix->experts : 0,
                                        b->model->hp.experts_used, tensor ? tensor->sensitivity : 0, residual);
     if (!b->fits)
         return;
@@ -67,6 +69,52 @@ static void add_feed_forward(struct builder *b, const struct ork_layer *layer, u
     add(b, up, "gate", &layer->gate, false);
     add(b, up, "up", &layer->up, false);
     add(b, begin(b, layer->is_moe ? ORK_GROUP_EXPERT_DOWN : ORK_GROUP_DENSE_DOWN, i), "down", &layer->down, true);
+}
+
+/* Members in the order in which they are added here. */
+const struct ork_matrix *ork_model_group_matrix(const struct ork_model *model, const struct ork_group *group,
+                                                uint32_t member)
+{
+    const struct ork_layer *layer = group->layer < model->hp.layers ? &model->layers[group->layer] : NULL;
+    const struct ork_matrix *members[3] = {0};
+    if (!layer && group->kind != ORK_GROUP_HEAD)
+        return NULL;
+    switch (group->kind) {
+    case ORK_GROUP_ATTENTION_IN:
+        members[0] = &layer->q;
+        members[1] = &layer->k;
+        members[2] = &layer->v;
+        break;
+    case ORK_GROUP_ATTENTION_OUT:
+        members[0] = &layer->attention_output;
+        break;
+    case ORK_GROUP_CONVOLUTION_IN:
+        members[0] = &layer->conv_input;
+        break;
+    case ORK_GROUP_CONVOLUTION_OUT:
+        members[0] = &layer->conv_output;
+        break;
+    case ORK_GROUP_ROUTER:
+        members[0] = &layer->router;
+        break;
+    case ORK_GROUP_DENSE_UP:
+    case ORK_GROUP_EXPERT_UP:
+        members[0] = &layer->gate;
+        members[1] = &layer->up;
+        break;
+    case ORK_GROUP_DENSE_DOWN:
+    case ORK_GROUP_EXPERT_DOWN:
+        members[0] = &layer->down;
+        break;
+    case ORK_GROUP_HEAD:
+        members[0] = &model->output;
+        break;
+    case ORK_GROUP_DELTA_IN:
+    case ORK_GROUP_DELTA_OUT:
+    case ORK_GROUP_KIND_COUNT:
+        break;
+    }
+    return member < 3 ? members[member] : NULL;
 }
 
 static uint64_t listed_bytes(const struct builder *b, const char *name)

@@ -9,4 +9,8 @@
  * all matrices are used in the tiers that the pack has. */
 ork_status ork_model_get_shape(const struct ork_model *model, struct ork_model_shape *shape, ork_error *error);
 
+/* The matrix that a member of a group of this model's shape stands for; NULL: there is none. */
+const struct ork_matrix *ork_model_group_matrix(const struct ork_model *model, const struct ork_group *group,
+                                                uint32_t member);
+
 #endif

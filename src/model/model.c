@@ -41,6 +41,7 @@ static ork_status load_weights(struct ork_model *model, ork_nested nested, ork_e
     loader.used = calloc(ork_orkpack_tensor_count(model->pack) + 1, sizeof *loader.used);
     if (!loader.used)
         return ork_error_no_memory(error, "model", ork_orkpack_tensor_count(model->pack));
+    model->base_alone = loader.base_alone;
     model->hp.vocabulary = ork_tokenizer_vocabulary_size(model->tokenizer);
     ork_load_common(&loader);
     if (loader.status == ORK_OK) {

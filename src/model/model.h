@@ -59,6 +59,7 @@ struct ork_model {
     const float *rope_factors; /* [rope_pairs] or NULL */
     const char *warnings[4];   /* for the user, see ork_model_warning */
     size_t warning_count;
+    bool base_alone; /* of n8 tensors the matrices are their bases */
 };
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "model/arch/arch.h"
 #include "model/npu.h"
+#include "model/overlay.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,8 @@ struct checkpoint {
 struct ork_session {
     const struct ork_model *model;
     ork_cpu *cpu;
-    ork_npu *npu; /* attached, or NULL */
+    ork_npu *npu;         /* attached, or NULL */
+    ork_npu *overlay_npu; /* the same, while it has this session's overlay */
     struct ork_state state;
     ork_session_stats stats;
     bool (*cancel)(void *context);
@@ -149,6 +151,18 @@ static ork_status use_npu(ork_session *session, ork_npu *npu, ork_error *error)
     return status;
 }
 
+static ork_status use_overlay(ork_session *session, const ork_session_params *params, ork_error *error)
+{
+    ork_overlay_stats *stats = &session->stats.overlay;
+    struct ork_perf perf;
+    ork_status status = ork_perf_from_board(NULL, &perf, error);
+    if (status == ORK_OK)
+        status = ork_model_use_overlay(session->model, &perf, params->npu, session->cpu, session, &params->overlay, 0,
+                                       stats, error);
+    session->overlay_npu = stats->on ? params->npu : NULL;
+    return status;
+}
+
 ork_status ork_session_create(const ork_model *model, const ork_session_params *given, ork_session **out,
                               ork_error *error)
 {
@@ -182,6 +196,8 @@ ork_status ork_session_create(const ork_model *model, const ork_session_params *
     status = ork_cpu_create(&config, &session->cpu, error);
     if (status == ORK_OK)
         status = create_buffers(session, error);
+    if (status == ORK_OK && params.overlay.mode)
+        status = use_overlay(session, &params, error);
     if (status == ORK_OK && params.npu)
         status = use_npu(session, params.npu, error);
     if (status != ORK_OK)
@@ -206,6 +222,8 @@ void ork_session_destroy(ork_session *session)
     for (int i = 0; i < CHECKPOINTS; i++)
         free(session->checkpoints[i].recurrent);
     ork_cpu_destroy(session->cpu);
+    if (session->overlay_npu)
+        ork_model_leave_overlay(session->overlay_npu, session);
     if (session->npu)
         ork_model_leave_npu(session->model, session->npu);
     ork_state_destroy(&session->state);
@@ -380,6 +398,8 @@ void ork_session_get_stats(const ork_session *session, ork_session_stats *stats)
 {
     struct ork_cpu_batch_work work = ork_cpu_get_batch_work(session->cpu);
     *stats = session->stats;
+    if (session->overlay_npu)
+        ork_model_count_overlay(session->overlay_npu, &stats->overlay);
     stats->batch_multiply_adds = work.multiply_adds;
     stats->npu_multiply_adds = work.offloaded_multiply_adds;
     stats->yielded_regions = ork_cpu_yielded_regions(session->cpu);

@@ -57,6 +57,7 @@ static void lay_out(struct ork_cpu *cpu, struct layout *layout)
     cpu->projected = take(layout, larger(rows, choices) * l->output_n, sizeof(float));
     cpu->attend_scratch = take(layout, threads * ork_cpu_attend_scratch(l), sizeof(float));
     cpu->attend_parts = take(layout, ork_cpu_attend_parts(l), sizeof(float));
+    take_activation(layout, &cpu->whole, larger(ork_round_up(l->input_k, 32), ork_round_up(l->hidden, 32)));
     cpu->row = take(layout, threads * l->input_k, sizeof(float));
     cpu->router = take(layout, rows * l->experts, sizeof(float));
     cpu->biased = take(layout, threads * l->experts, sizeof(float));

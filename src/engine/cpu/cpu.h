@@ -48,6 +48,16 @@ const struct ork_kernels *ork_cpu_kernels(const ork_cpu *cpu);
 struct ork_offload;
 void ork_cpu_set_offload(ork_cpu *cpu, const struct ork_offload *offload);
 
+/* Another engine that may add to groups of one row from now on; NULL: none. Must outlive its use. Without a result in time
+ * the bits are those without it. */
+struct ork_overlay;
+void ork_cpu_set_overlay(ork_cpu *cpu, const struct ork_overlay *overlay);
+/* Late corrections that are due before a layer's groups (the head counts as one) are added to the one row of the residual
+ * stream x. Between groups. */
+void ork_cpu_begin_layer(ork_cpu *cpu, uint32_t layer, float *x, uint32_t rows);
+/* A pass ends before its last layer: what would come late is forgotten. */
+void ork_cpu_break_pass(ork_cpu *cpu);
+
 /* Matmuls on weights with several rows while an offload was set, and what became of those that were offered to it. */
 struct ork_cpu_batch_work {
     uint64_t multiply_adds;           /* of all of them, rows * n * k */

@@ -5,6 +5,7 @@
 #include "base/pool.h"
 #include "engine/cpu/cpu.h"
 #include "engine/offload.h"
+#include "engine/overlay.h"
 
 #include <stdatomic.h>
 
@@ -46,6 +47,8 @@ struct ork_cpu {
     struct ork_offload_task *tasks; /* matmuls up to the present join, those that are offered first */
     uint32_t task_count, offered_count;
     struct ork_cpu_batch_work batch_work;
+    const struct ork_overlay *overlay; /* NULL: none; overlay.c */
+    struct ork_activation whole;       /* one row with one scale, for chains */
 };
 
 /* Channels n_begin..n_end-1 of a matrix. */
@@ -99,6 +102,22 @@ void ork_cpu_count_batch(ork_cpu *cpu, const struct ork_matrix *w, uint64_t rows
 void ork_cpu_list(ork_cpu *cpu, const struct ork_offload_task *task);
 /* Computes all that is listed, here and there, and empties the list. Between regions. */
 void ork_cpu_multiply_listed(ork_cpu *cpu);
+/* A group's chain in an overlay; overlay.c. */
+struct ork_cpu_chain {
+    uint32_t index; /* ORK_OVERLAY_NONE: none */
+    uint32_t first_channel;
+    bool replaces; /* polled at the join: results are added to nothing before */
+    bool begun;
+};
+/* index NONE without an overlay, with several rows, and for a matrix that is in no chain. */
+struct ork_cpu_chain ork_cpu_chain_find(const ork_cpu *cpu, const struct ork_matrix *w, uint32_t rows);
+/* x: one row, complete and quantized; its floats are read again. By one thread. */
+void ork_cpu_chain_begin(ork_cpu *cpu, struct ork_cpu_chain *chain, const struct ork_activation *x);
+/* Once, after the join: the results of the chain that replace the CPU's, or NULL. With results, done follows. */
+const float *ork_cpu_chain_poll(const ork_cpu *cpu, const struct ork_cpu_chain *chain);
+void ork_cpu_chain_done(const ork_cpu *cpu, const struct ork_cpu_chain *chain);
+/* After the join: what the CPU computed, without a bias, of a late chain that was begun. */
+void ork_cpu_chain_keep(const ork_cpu *cpu, const struct ork_cpu_chain *chain, const float *own, uint32_t n);
 /* This thread's rows of cpu->product: silu of gate times up, both complete, and its codes. */
 void ork_cpu_activate_rows(ork_cpu *cpu, bool codes, uint32_t thread, uint32_t threads);
 /* This thread's part of the rows of cpu->product. */

@@ -1,6 +1,8 @@
 /* Owns the dense gated feed-forward group: gate and up, activation, down, residual, in one region. */
 #include "engine/cpu/engine.h"
 
+#include <string.h>
+
 struct swiglu_region {
     ork_cpu *cpu;
     const struct ork_cpu_swiglu *layer;
@@ -8,6 +10,7 @@ struct swiglu_region {
     uint64_t x_stride;
     uint32_t rows;
     bool input_codes, product_codes;
+    struct ork_cpu_chain hidden_chain, output_chain;
 };
 
 /* gate and up may be in tiers with bricks of different width: the wider one sets the unit. */
@@ -27,7 +30,7 @@ static void compute_hidden(const struct swiglu_region *r, uint32_t thread, uint3
         struct ork_cpu_channels channels = ork_cpu_unit_channels(gate, unit, begin, end);
         ork_cpu_matmul(cpu, gate, 0, &cpu->input, NULL, r->rows, channels, cpu->hidden, gate->n);
         ork_cpu_matmul(cpu, up, 0, &cpu->input, NULL, r->rows, channels, cpu->up, up->n);
-        for (uint32_t row = 0; row < r->rows; row++) {
+        for (uint32_t row = 0; row < r->rows && !r->hidden_chain.replaces; row++) {
             uint64_t at = (uint64_t)row * gate->n + channels.n_begin;
             cpu->kernels->vector.silu_multiply(cpu->hidden + at, cpu->hidden + at, cpu->up + at,
                                                channels.n_end - channels.n_begin);
@@ -44,7 +47,7 @@ static void compute_output(const struct swiglu_region *r, uint32_t thread, uint3
     while (ork_cpu_share_next(&share, thread, threads, &begin, &end)) {
         struct ork_cpu_channels channels = ork_cpu_unit_channels(down, unit, begin, end);
         ork_cpu_matmul(cpu, down, 0, &cpu->product, NULL, r->rows, channels, cpu->projected, down->n);
-        for (uint32_t row = 0; row < r->rows; row++) {
+        for (uint32_t row = 0; row < r->rows && !r->output_chain.replaces; row++) {
             float *sum = r->x + row * r->x_stride + channels.n_begin;
             cpu->kernels->vector.add(sum, sum, cpu->projected + (uint64_t)row * down->n + channels.n_begin,
                                      channels.n_end - channels.n_begin);
@@ -52,18 +55,57 @@ static void compute_output(const struct swiglu_region *r, uint32_t thread, uint3
     }
 }
 
+/* Where there are members of one row's chain in a matrix's place, their results in place of the CPU's. */
+static void replace(const struct swiglu_region *r, const struct ork_cpu_chain *chain, const float *results,
+                    const struct ork_matrix *w, float *y)
+{
+    const struct ork_cpu_chain member = ork_cpu_chain_find(r->cpu, w, 1);
+    if (results && member.index == chain->index)
+        memcpy(y, results + member.first_channel, w->n * sizeof *y);
+}
+
+/* On one thread: the join of gate and up of one row, which were left as they were computed. */
+static void join_hidden(void *context)
+{
+    struct swiglu_region *r = context;
+    ork_cpu *cpu = r->cpu;
+    const float *results = ork_cpu_chain_poll(cpu, &r->hidden_chain);
+    replace(r, &r->hidden_chain, results, r->layer->gate, cpu->hidden);
+    replace(r, &r->hidden_chain, results, r->layer->up, cpu->up);
+    if (results)
+        ork_cpu_chain_done(cpu, &r->hidden_chain);
+    ork_cpu_activate_rows(cpu, r->product_codes, 0, 1);
+}
+
+static void join_output(struct swiglu_region *r)
+{
+    const struct ork_matrix *down = r->layer->down;
+    const float *results = ork_cpu_chain_poll(r->cpu, &r->output_chain);
+    replace(r, &r->output_chain, results, down, r->cpu->projected);
+    if (results)
+        ork_cpu_chain_done(r->cpu, &r->output_chain);
+    r->cpu->kernels->vector.add(r->x, r->x, r->cpu->projected, down->n);
+}
+
 static void swiglu_region(void *context, uint32_t thread, uint32_t threads)
 {
-    const struct swiglu_region *r = context;
+    struct swiglu_region *r = context;
     ork_cpu *cpu = r->cpu;
     ork_cpu_prepare_rows(cpu, r->x, r->x_stride, r->layer->norm, r->layer->eps, r->input_codes, thread, threads);
     ork_pool_barrier(cpu->pool);
+    if (thread == 0)
+        ork_cpu_chain_begin(cpu, &r->hidden_chain, &cpu->input);
     compute_hidden(r, thread, threads);
-    ork_pool_barrier(cpu->pool);
-    if (r->product_codes) {
+    if (r->hidden_chain.replaces)
+        ork_pool_barrier_then(cpu->pool, join_hidden, r);
+    else
+        ork_pool_barrier(cpu->pool);
+    if (r->product_codes && !r->hidden_chain.replaces) {
         ork_cpu_quantize_product(cpu, thread, threads);
         ork_pool_barrier(cpu->pool);
     }
+    if (thread == 0)
+        ork_cpu_chain_begin(cpu, &r->output_chain, &cpu->product);
     compute_output(r, thread, threads);
 }
 
@@ -135,8 +177,16 @@ void ork_cpu_swiglu(ork_cpu *cpu, const struct ork_cpu_swiglu *layer, float *x, 
     ork_cpu_count_batch(cpu, layer->gate, rows);
     ork_cpu_count_batch(cpu, layer->up, rows);
     ork_cpu_count_batch(cpu, layer->down, rows);
+    region.hidden_chain = ork_cpu_chain_find(cpu, layer->gate, rows);
+    if (region.hidden_chain.index == ORK_OVERLAY_NONE)
+        region.hidden_chain = ork_cpu_chain_find(cpu, layer->up, rows);
+    region.output_chain = ork_cpu_chain_find(cpu, layer->down, rows);
     if (rows > 1 && cpu->offload && is_wanted(&region))
         swiglu_with_offload(&region);
     else
         ork_cpu_run(cpu, rows, swiglu_region, &region);
+    if (region.output_chain.replaces)
+        join_output(&region);
+    else
+        ork_cpu_chain_keep(cpu, &region.output_chain, cpu->projected, layer->down->n);
 }

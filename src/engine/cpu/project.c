@@ -2,6 +2,7 @@
 #include "engine/cpu/engine.h"
 
 #include <assert.h>
+#include <string.h>
 
 struct project_region {
     ork_cpu *cpu;
@@ -14,6 +15,7 @@ struct project_region {
     uint32_t output_count;
     bool codes;
     uint32_t units; /* of all outputs together */
+    struct ork_cpu_chain chain;
 };
 
 /* Results that are added to something are put aside first. */
@@ -33,7 +35,7 @@ static void complete_row(const struct project_region *r, const struct ork_cpu_ou
     float *part = target(r, output, &stride) + row * stride + channels.n_begin;
     if (output->bias)
         vector->add(part, part, output->bias + channels.n_begin, n);
-    if (output->add) {
+    if (output->add && !r->chain.replaces) {
         float *sum = output->y + row * output->y_stride + channels.n_begin;
         vector->add(sum, sum, part, n);
     }
@@ -67,9 +69,11 @@ static void compute_units(const struct project_region *r, uint32_t begin, uint32
 
 static void project_region(void *context, uint32_t thread, uint32_t threads)
 {
-    const struct project_region *r = context;
+    struct project_region *r = context;
     ork_cpu_prepare_rows(r->cpu, r->x, r->x_stride, r->norm, r->eps, r->codes, thread, threads);
     ork_pool_barrier(r->cpu->pool);
+    if (thread == 0)
+        ork_cpu_chain_begin(r->cpu, &r->chain, &r->cpu->input);
     struct ork_cpu_share share = ork_cpu_share_make(r->cpu, 0, r->units, r->rows, threads);
     uint32_t begin, end;
     while (ork_cpu_share_next(&share, thread, threads, &begin, &end))
@@ -119,6 +123,52 @@ static void project_with_offload(struct project_region *r)
         ork_cpu_run(cpu, r->rows, complete_region, r);
 }
 
+static struct ork_cpu_chain find_chain(const struct project_region *r)
+{
+    struct ork_cpu_chain chain = {.index = ORK_OVERLAY_NONE};
+    for (uint32_t i = 0; i < r->output_count && chain.index == ORK_OVERLAY_NONE; i++)
+        chain = ork_cpu_chain_find(r->cpu, r->outputs[i].w, r->rows);
+    return chain;
+}
+
+/* Results of the chain in place of the CPU's, and sums that waited for them. One row. */
+static void replace_results(const struct project_region *r)
+{
+    const struct ork_vector_kernels *vector = &r->cpu->kernels->vector;
+    const float *results = ork_cpu_chain_poll(r->cpu, &r->chain);
+    for (uint32_t i = 0; i < r->output_count; i++) {
+        const struct ork_cpu_output *output = &r->outputs[i];
+        const struct ork_cpu_chain member = ork_cpu_chain_find(r->cpu, output->w, 1);
+        const uint32_t n = output->w->n;
+        uint64_t stride;
+        float *part = target(r, output, &stride);
+        if (results && member.index == r->chain.index) {
+            memcpy(part, results + member.first_channel, n * sizeof *part);
+            if (output->bias)
+                vector->add(part, part, output->bias, n);
+        }
+        if (output->add)
+            vector->add(output->y, output->y, part, n);
+    }
+    if (results)
+        ork_cpu_chain_done(r->cpu, &r->chain);
+}
+
+/* A late chain has one member, whose result has been added to the stream. */
+static void keep_results(const struct project_region *r)
+{
+    for (uint32_t i = 0; i < r->output_count; i++) {
+        const struct ork_cpu_output *output = &r->outputs[i];
+        uint64_t stride;
+        float *part = target(r, output, &stride);
+        if (!output->add || ork_cpu_chain_find(r->cpu, output->w, 1).index != r->chain.index)
+            continue;
+        for (uint32_t j = 0; output->bias && j < output->w->n; j++)
+            part[j] -= output->bias[j];
+        ork_cpu_chain_keep(r->cpu, &r->chain, part, output->w->n);
+    }
+}
+
 void ork_cpu_project(ork_cpu *cpu, const float *x, uint64_t x_stride, uint32_t rows, const float *norm, float eps,
                      const struct ork_cpu_output *outputs, uint32_t output_count)
 {
@@ -138,8 +188,13 @@ void ork_cpu_project(ork_cpu *cpu, const float *x, uint64_t x_stride, uint32_t r
         region.codes |= ork_cpu_wants_codes(cpu, outputs[i].w);
         region.units += ork_cpu_units(outputs[i].w, ork_cpu_unit(outputs[i].w));
     }
+    region.chain = find_chain(&region);
     if (rows > 1 && cpu->offload && is_wanted(&region))
         project_with_offload(&region);
     else
         ork_cpu_run(cpu, rows, project_region, &region);
+    if (region.chain.replaces)
+        replace_results(&region);
+    else if (region.chain.begun)
+        keep_results(&region);
 }

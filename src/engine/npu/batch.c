@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "engine/npu/multiply.h"
+#include "engine/npu/overlay.h"
 #include "engine/npu/recover.h"
 
 #include <stdlib.h>
@@ -152,6 +153,7 @@ void ork_npu_finish(void *context)
         return;
     for (uint32_t i = 0; i < batch->count; i++)
         batch->tasks[batch->indices[i]].done = batch->done[i];
+    ork_npu_overlay_note_wait(npu);
     atomic_store(&batch->phase, ORK_NPU_FREE);
 }
 

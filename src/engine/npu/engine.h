@@ -8,6 +8,7 @@
 #define ORK_ENGINE_NPU_ENGINE_H
 
 #include "engine/offload.h"
+#include "engine/overlay.h"
 
 /* A matrix that may run on the NPU. */
 struct ork_npu_weight {
@@ -29,6 +30,46 @@ void ork_npu_detach(ork_npu *npu, const void *owner);
  * those whose weights are present while the engine is well. begin and finish of a pair come from one thread; a begin while
  * another thread's pair is open takes nothing. */
 const struct ork_offload *ork_npu_offload(ork_npu *npu);
+
+/* ---- overlay: int8 chains beside the CPU's own matmuls of one row; overlay.c ---- */
+
+#define ORK_NPU_CHAIN_MEMBERS_MAX 8u
+
+/* Matrices that read the same input. full is what the NPU multiplies with: n8, or a tier that it takes as it is. */
+struct ork_npu_chain {
+    const struct ork_matrix *members[ORK_NPU_CHAIN_MEMBERS_MAX]; /* the CPU's, which name them */
+    struct ork_matrix full[ORK_NPU_CHAIN_MEMBERS_MAX];           /* same n and k, one expert */
+    uint32_t member_count;
+    uint32_t due_layer; /* late: the layer at whose beginning it is asked for */
+    /* Where time is virtual: from the beginning of a token to begin, and from begin to the question. */
+    uint64_t begin_ns, window_ns;
+};
+struct ork_npu_overlay_params {
+    const struct ork_npu_chain *chains; /* copied, in the order of a pass */
+    uint32_t count;
+    bool late;         /* every chain has one member */
+    uint64_t token_ns; /* where time is virtual: of one token */
+};
+/* Bytes of int8 weights that chains may take. */
+uint64_t ork_npu_overlay_room(const ork_npu *npu);
+/* Puts the chains' weights into memory of one domain, copied, and compiles their programs; from then on ork_npu_overlay may be
+ * used, by one thread at a time. One user at a time: ORK_LIMIT while another has it. ORK_NO_MEMORY: they do not fit. Nobody
+ * may use the engine's offload while the call runs. */
+ork_status ork_npu_overlay_attach(ork_npu *npu, const void *user, const struct ork_npu_overlay_params *params,
+                                  ork_error *error);
+void ork_npu_overlay_detach(ork_npu *npu, const void *user);
+/* NULL while nobody is attached; lives as long as the attachment. begin never waits and never queues behind work of others: a chain that finds the NPU at
+ * something else, off or recovering is not begun. */
+const struct ork_overlay *ork_npu_overlay(ork_npu *npu);
+/* Since the attach. */
+struct ork_npu_overlay_counts {
+    uint64_t planned;         /* begins */
+    uint64_t submitted, busy; /* of them: begun; not, for the NPU was at something else, off or recovering */
+    uint64_t in_time, late, faulted, pending; /* of submitted: used; too late; failed their check; not asked for yet */
+    uint64_t bytes;                           /* of int8 weights behind results that were used */
+    uint64_t resident_bytes;                  /* of weights, now */
+};
+void ork_npu_overlay_get_counts(ork_npu *npu, struct ork_npu_overlay_counts *counts);
 
 /* Returns when the owner has done what it is at: recovery after a fault is over, or the engine off. */
 void ork_npu_settle(ork_npu *npu);

@@ -199,6 +199,8 @@ struct ork_npu_wanted {
     uint32_t expert, looks;
 };
 
+struct ork_npu_overlay;
+
 typedef ork_status (*ork_npu_call)(ork_npu *npu, void *argument, ork_error *error);
 
 struct ork_npu {
@@ -210,6 +212,7 @@ struct ork_npu {
     uint32_t rows_min, timeout_us, cores; /* cores: to be used at most */
     uint64_t memory_bytes;
     struct ork_offload offload;
+    struct ork_npu_overlay *overlay; /* NULL: none; changed by the owner while nobody uses the engine; overlay.c */
 
     /* Owner's. */
     struct ork_npu_space spaces[ORK_NPU_DOMAINS_MAX];
@@ -240,6 +243,7 @@ struct ork_npu {
     } asks[ORK_NPU_WANTED_MAX];
     struct ork_npu_wanted wanted[ORK_NPU_WANTED_MAX];
     uint32_t wanted_count;
+    atomic_ullong waited_ns; /* virtual time until which a caller has waited, for the overlay; 0: nothing new */
     atomic_uint beat; /* the owner's sign of life */
 
     pthread_t owner;

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "engine/npu/compile.h"
 #include "engine/npu/multiply.h"
+#include "engine/npu/overlay.h"
 #include "engine/npu/owner.h"
 #include "engine/npu/recover.h"
 #include "engine/npu/self_test.h"
@@ -332,10 +333,17 @@ static void drop_weights(ork_npu *npu)
     npu->table = (struct ork_npu_table){0};
 }
 
+/* What chains have of a bound is not there for others; 1: nothing, 0: no bound. */
+static uint64_t memory_left(const ork_npu *npu)
+{
+    const uint64_t taken = ork_npu_overlay_bytes(npu);
+    return npu->memory_bytes > taken ? npu->memory_bytes - taken : npu->memory_bytes != 0;
+}
+
 static ork_status place(ork_npu *npu, struct attachment *attachment, ork_error *error)
 {
     const struct ork_npu_residency_params params = {
-        .memory_bytes = npu->memory_bytes,
+        .memory_bytes = memory_left(npu),
         .domains = npu->capabilities->core_per_domain ? npu->cores : 0,
         .reserve_bytes = ORK_NPU_RESERVE_BYTES,
     };

@@ -3,6 +3,7 @@
 #include "engine/npu/owner.h"
 
 #include "base/error.h"
+#include "engine/npu/overlay.h"
 #include "engine/npu/recover.h"
 
 #include <limits.h>
@@ -89,6 +90,7 @@ static void *owner_main(void *argument)
     for (;;) {
         unsigned seen = atomic_load(&npu->bell);
         bool served = ork_npu_batch_serve(npu);
+        served |= ork_npu_overlay_serve(npu);
         if (atomic_load(&npu->health) == ORK_NPU_RECOVERING)
             ork_npu_recover(npu);
         ork_npu_wanted_serve(npu);

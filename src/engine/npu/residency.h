@@ -19,7 +19,7 @@
 
 #include "engine/npu/device/device.h"
 #include "engine/npu/program.h"
-#include "quant/tier.h"
+#include "kernels/surfaces.h"
 
 struct ork_npu_residency;
 
@@ -77,6 +77,11 @@ bool ork_npu_residency_present(const struct ork_npu_residency *residency, const 
                                uint32_t expert);
 /* Whether a matrix was announced and, after start, all of its experts could be present some time. */
 bool ork_npu_residency_knows(const struct ork_npu_residency *residency, const struct ork_matrix *matrix);
+
+/* One group of channels of a brick tier other than i4 as int8 bricks: of i8 32 channels, of the others 64. source: its bricks;
+ * out: [channels / 32][tiles][1024]. */
+void ork_npu_inflate_group(const struct ork_surface_kernels *kernels, const struct ork_matrix *matrix,
+                           const uint8_t *source, uint32_t tiles, uint8_t *out);
 
 struct ork_npu_residency_stats {
     uint32_t domains, mappings; /* in use; mappings: buffers and imports */

@@ -9,12 +9,15 @@
 #include "base/pool.h"
 #include "quant/nested.h"
 
-static void inflate_group(const struct ork_npu_residency *r, const struct ork_matrix *matrix, const uint8_t *source,
-                          uint32_t tiles, uint8_t *out)
+void ork_npu_inflate_group(const struct ork_surface_kernels *kernels, const struct ork_matrix *matrix,
+                           const uint8_t *source, uint32_t tiles, uint8_t *out)
 {
     const uint8_t *residual =
         matrix->tier == ORK_TIER_N8 ? source + ork_nested_residual_bytes(matrix->n, matrix->k) : NULL;
-    r->kernels->inflate(matrix->tier, matrix->table, source, residual, tiles, out);
+    if (matrix->tier == ORK_TIER_I8)
+        memcpy(out, source, (uint64_t)tiles * 1024);
+    else
+        kernels->inflate(matrix->tier, matrix->table, source, residual, tiles, out);
 }
 
 /* One group of channels into its place, and its share of the key; from the cache, for a group is some 100 KB. */
@@ -29,7 +32,7 @@ static void fill_group(const struct ork_npu_residency *r, const struct residency
     if (!out)
         resident = source;
     else if (parts == 2)
-        inflate_group(r, m->matrix, source, tiles, out);
+        ork_npu_inflate_group(r->kernels, m->matrix, source, tiles, out);
     else
         memcpy(out, source, part_bytes);
     for (uint32_t part = 0; part < parts && !u->keyed; part++) {

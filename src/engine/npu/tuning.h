@@ -58,6 +58,10 @@
 
 /* Matmuls that one begin can take: gate and up of 512 experts. */
 #define ORK_NPU_BATCH_MAX 1024u
+/* Late chains under way at a time: of four layers, each with a mixer and a feed-forward part, twice. */
+#define ORK_NPU_OVERLAY_SLOTS 16u
+/* Chains share buffers of about this size: separate mappings are few (residency_inner.h). */
+#define ORK_NPU_OVERLAY_CHUNK_BYTES (64ull << 20)
 /* Absent weights whose arrival is watched at a time. */
 #define ORK_NPU_WANTED_MAX 64u
 

@@ -51,6 +51,7 @@ void ork_forward_dense(struct ork_forward *f, uint32_t layer);
 void ork_forward_moe(struct ork_forward *f, uint32_t layer);
 /* logits = W_output rms_norm(x) for the rows that need them */
 void ork_forward_logits(struct ork_forward *f);
-bool ork_forward_cancelled(const struct ork_forward *f);
+/* Before a layer's parts: what came late for earlier layers is added to the stream. False: cancelled. */
+bool ork_forward_begin_layer(struct ork_forward *f, uint32_t layer);
 
 #endif

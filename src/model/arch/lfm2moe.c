@@ -34,7 +34,7 @@ static bool forward(struct ork_forward *f)
 {
     ork_forward_embed(f); /* x[t] = embedding of token t; no norm and no scaling here */
     for (uint32_t i = 0; i < f->model->hp.layers; i++) {
-        if (ork_forward_cancelled(f))
+        if (!ork_forward_begin_layer(f, i))
             return false;
         if (f->model->hp.heads_kv[i] == 0)
             ork_forward_short_conv(f, i); /* x += W_out (C * conv(B * X)), [B | C | X] = W_in norm(x) */

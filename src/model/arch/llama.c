@@ -18,7 +18,7 @@ static bool forward(struct ork_forward *f)
 {
     ork_forward_embed(f); /* x[t] = embedding of token t */
     for (uint32_t i = 0; i < f->model->hp.layers; i++) {
-        if (ork_forward_cancelled(f))
+        if (!ork_forward_begin_layer(f, i))
             return false;
         ork_forward_attention(f, i, false); /* x += W_o attention(rope(W_q h), rope(W_k h), W_v h), h = norm(x) */
         ork_forward_dense(f, i);            /* x += W_down (silu(W_gate h) * W_up h),               h = norm(x) */

@@ -37,9 +37,13 @@ ork_status ork_arch_read(const ork_meta *meta, const char *where, const struct o
                          (int)(length < 64 ? length : 64), name, list);
 }
 
-bool ork_forward_cancelled(const struct ork_forward *f)
+bool ork_forward_begin_layer(struct ork_forward *f, uint32_t layer)
 {
-    return f->cancel && f->cancel(f->cancel_context);
+    ork_cpu_begin_layer(f->cpu, layer, f->x, f->rows);
+    if (!f->cancel || !f->cancel(f->cancel_context))
+        return true;
+    ork_cpu_break_pass(f->cpu);
+    return false;
 }
 
 /* angle(position, i) = position * scale * base^(-i / pairs) / factor_i, in double. */
@@ -135,11 +139,8 @@ void ork_forward_short_conv(struct ork_forward *f, uint32_t i)
 void ork_forward_dense(struct ork_forward *f, uint32_t i)
 {
     const struct ork_layer *layer = &f->model->layers[i];
-    const struct ork_cpu_swiglu swiglu = {.norm = layer->ffn_norm,
-                                          .eps = f->model->hp.eps,
-                                          .gate = &layer->gate,
-                                          .up = &layer->up,
-                                          .down = &layer->down};
+    const struct ork_cpu_swiglu swiglu = {
+        .norm = layer->ffn_norm, .eps = f->model->hp.eps, .gate = &layer->gate, .up = &layer->up, .down = &layer->down};
     ork_cpu_swiglu(f->cpu, &swiglu, f->x, f->model->hp.embedding, f->rows);
 }
 
@@ -164,6 +165,7 @@ void ork_forward_moe(struct ork_forward *f, uint32_t i)
 void ork_forward_logits(struct ork_forward *f)
 {
     const struct ork_hyperparameters *hp = &f->model->hp;
+    ork_cpu_begin_layer(f->cpu, hp->layers, f->x, f->rows);
     if (f->logits_from >= f->rows)
         return;
     const struct ork_cpu_output output = {.w = &f->model->output, .y = f->logits, .y_stride = hp->vocabulary};

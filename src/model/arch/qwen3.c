@@ -17,7 +17,7 @@ static bool forward(struct ork_forward *f)
 {
     ork_forward_embed(f); /* x[t] = embedding of token t */
     for (uint32_t i = 0; i < f->model->hp.layers; i++) {
-        if (ork_forward_cancelled(f))
+        if (!ork_forward_begin_layer(f, i))
             return false;
         ork_forward_attention(f, i, true); /* x += W_o attention(rope(norm(W_q h)), rope(norm(W_k h)), W_v h) */
         ork_forward_dense(f, i);           /* x += W_down (silu(W_gate h) * W_up h) */

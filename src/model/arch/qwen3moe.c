@@ -18,7 +18,7 @@ static bool forward(struct ork_forward *f)
 {
     ork_forward_embed(f); /* x[t] = embedding of token t */
     for (uint32_t i = 0; i < f->model->hp.layers; i++) {
-        if (ork_forward_cancelled(f))
+        if (!ork_forward_begin_layer(f, i))
             return false;
         ork_forward_attention(f, i, true); /* x += W_o attention(rope(norm(W_q h)), rope(norm(W_k h)), W_v h) */
         ork_forward_moe(f, i);             /* x += sum over top-k experts of p_e / sum(p) * expert_e(h), p = softmax */

@@ -1,0 +1,168 @@
+/* Owns the step from a plan over a model's op groups to chains of its matrices. Must not know formulas, devices, or
+ * architectures beyond struct ork_layer. */
+#include "model/overlay.h"
+
+#include "base/error.h"
+#include "engine/npu/engine.h"
+#include "model/groups.h"
+#include "sched/plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LATE_LAYERS = 2, WINDOW_US_MAX = 1000000 };
+
+static ork_status check(const ork_overlay_params *params, ork_error *error)
+{
+    if (params->mode != ORK_OVERLAY_JOIN && params->mode != ORK_OVERLAY_LATE)
+        return ork_error_set(error, ORK_BAD_ARGUMENT, "overlay", -1, "unknown mode %d", (int)params->mode);
+    if (params->late_layers > ORK_PLAN_LATE_LAYERS_MAX)
+        return ork_error_set(error, ORK_BAD_ARGUMENT, "overlay", -1, "%u layers later, at most %d", params->late_layers,
+                             ORK_PLAN_LATE_LAYERS_MAX);
+    if (params->window_us > WINDOW_US_MAX)
+        return ork_error_set(error, ORK_BAD_ARGUMENT, "overlay", -1, "a window of %u us, at most %d", params->window_us,
+                             WINDOW_US_MAX);
+    return ORK_OK;
+}
+
+static uint64_t to_ns(double seconds)
+{
+    return seconds > 0 ? (uint64_t)llround(seconds * 1e9) : 0;
+}
+
+static ork_status make_chain(const struct ork_model *model, const struct ork_group *group,
+                             const struct ork_plan_entry *entry, struct ork_npu_chain *chain, ork_error *error)
+{
+    for (uint32_t i = 0; i < group->member_count; i++) {
+        if (!(entry->members >> i & 1))
+            continue;
+        const struct ork_matrix *matrix = ork_model_group_matrix(model, group, i);
+        const struct ork_orkpack_tensor *tensor = ork_orkpack_tensor_find(model->pack, matrix->name);
+        ork_status status = ork_matrix_from_pack(model->pack, tensor, &chain->full[chain->member_count], error);
+        if (status)
+            return status;
+        chain->members[chain->member_count++] = matrix;
+    }
+    return ORK_OK;
+}
+
+/* With a window of its own, each chain finds the NPU done with the one before. */
+static void set_times(const ork_overlay_params *params, const struct ork_plan_entry *entry, uint32_t index,
+                      struct ork_npu_chain *chain)
+{
+    chain->begin_ns = params->window_us ? index * 2000ull * params->window_us : to_ns(entry->begin_s);
+    chain->window_ns = params->window_us ? 1000ull * params->window_us : to_ns(entry->window_s);
+}
+
+static ork_status attach_plan(const struct ork_model *model, const struct ork_model_shape *shape,
+                              const struct ork_plan *plan, const ork_overlay_params *params, uint32_t late_layers,
+                              ork_npu *npu, const void *user, ork_error *error)
+{
+    struct ork_npu_chain *chains = calloc(plan->entry_count, sizeof *chains);
+    ork_status status = ORK_OK;
+    if (!chains)
+        return ork_error_no_memory(error, "overlay", plan->entry_count * sizeof *chains);
+    for (uint32_t i = 0; i < plan->entry_count && !status; i++) {
+        const struct ork_plan_entry *entry = &plan->entries[i];
+        const struct ork_group *group = &shape->groups[entry->group];
+        chains[i].due_layer = group->layer + late_layers;
+        if (chains[i].due_layer > model->hp.layers)
+            chains[i].due_layer = model->hp.layers;
+        set_times(params, entry, i, &chains[i]);
+        status = make_chain(model, group, entry, &chains[i], error);
+    }
+    const struct ork_npu_overlay_params given = {
+        .chains = chains,
+        .count = (uint32_t)plan->entry_count,
+        .late = params->mode == ORK_OVERLAY_LATE,
+        .token_ns = params->window_us ? plan->entry_count * 2000ull * params->window_us : to_ns(plan->token_s),
+    };
+    if (!status)
+        status = ork_npu_overlay_attach(npu, user, &given, error);
+    free(chains);
+    return status;
+}
+
+static ork_status plan_and_attach(const struct ork_model *model, const struct ork_perf *perf, ork_npu *npu,
+                                  const void *user, const ork_overlay_params *params, uint32_t context,
+                                  ork_overlay_stats *stats, ork_error *error)
+{
+    struct ork_model_shape shape;
+    struct ork_plan plan = {0};
+    const uint32_t late_layers = params->late_layers ? params->late_layers : LATE_LAYERS;
+    const struct ork_plan_params wished = {
+        .policy = ork_route_policy_default(),
+        .late_layers = params->mode == ORK_OVERLAY_LATE ? late_layers : 0,
+        .all = params->all,
+        .memory_bytes = ork_npu_overlay_room(npu),
+    };
+    ork_status status = ork_model_get_shape(model, &shape, error);
+    if (status)
+        return status;
+    status = ork_plan_make(perf, &shape, &wished, context, &plan, error);
+    if (status)
+        goto out;
+    stats->sensitive_bytes = plan.sensitive_bytes;
+    if (!plan.sensitive_bytes)
+        status =
+            ork_error_set(error, ORK_UNSUPPORTED, "overlay", -1,
+                          "the pack has no matrices in tier n8 (other than experts) to which anything could be added");
+    else if (!plan.entry_count)
+        status = ork_error_set(error, ORK_UNSUPPORTED, "overlay", -1,
+                               "no chain fits beside the CPU's work: %s (ork explain --overlay tells more)",
+                               ork_route_limit_name(plan.limit));
+    else
+        status = attach_plan(model, &shape, &plan, params, late_layers, npu, user, error);
+    if (!status) {
+        stats->chains = (uint32_t)plan.entry_count;
+        stats->resident_bytes = plan.resident_bytes;
+    }
+out:
+    ork_plan_free(&plan);
+    ork_model_shape_free(&shape);
+    return status;
+}
+
+ork_status ork_model_use_overlay(const struct ork_model *model, const struct ork_perf *perf, ork_npu *npu, ork_cpu *cpu,
+                                 const void *user, const ork_overlay_params *params, uint32_t context,
+                                 ork_overlay_stats *stats, ork_error *error)
+{
+    ork_error local, *told = error ? error : &local;
+    ork_status status = check(params, told);
+    if (status)
+        return status;
+    if (!npu)
+        status = ork_error_set(told, ORK_UNSUPPORTED, "overlay", -1, "there is no NPU");
+    else if (!model->base_alone)
+        status = ork_error_set(told, ORK_UNSUPPORTED, "overlay", -1,
+                               "the CPU reads both planes of matrices in n8, and nothing can be added to that");
+    else
+        status = plan_and_attach(model, perf, npu, user, params, context, stats, told);
+    stats->on = status == ORK_OK;
+    if (stats->on)
+        ork_cpu_set_overlay(cpu, ork_npu_overlay(npu));
+    else
+        snprintf(stats->why, sizeof stats->why, "%.255s", told->what);
+    return ORK_OK;
+}
+
+void ork_model_leave_overlay(ork_npu *npu, const void *user)
+{
+    ork_npu_overlay_detach(npu, user);
+}
+
+void ork_model_count_overlay(ork_npu *npu, ork_overlay_stats *stats)
+{
+    struct ork_npu_overlay_counts counts;
+    if (!stats->on)
+        return;
+    ork_npu_overlay_get_counts(npu, &counts);
+    stats->planned = counts.planned;
+    stats->submitted = counts.submitted;
+    stats->busy = counts.busy;
+    stats->in_time = counts.in_time;
+    stats->late = counts.late;
+    stats->faulted = counts.faulted;
+    stats->bytes = counts.bytes;
+}
