@@ -77,15 +77,15 @@ typedef struct ork_card_summary {
     uint64_t bytes_per_token;        /* weight bytes that one decoded token reads, in this file's types */
     uint32_t layer_count, embedding_length, context_length, vocabulary_size;
     uint32_t head_count, head_count_kv, expert_count, expert_used_count; /* head_count_kv: largest over layers */
-    const char *tokenizer_model, *tokenizer_pre;                         /* "gpt2", "lfm2" */
-    const char *chat_template;                                           /* the Jinja source or "" */
-    bool runnable; /* architecture and tokenizer are supported by this version */
+    const char *tokenizer_model, *tokenizer_pre; /* "gpt2", "lfm2" */
+    const char *chat_template;                   /* the Jinja source or "" */
+    bool runnable;                               /* architecture and tokenizer are supported by this version */
     size_t tensor_count;
 } ork_card_summary;
 
 typedef struct ork_tensor_info {
     const char *name;
-    const char *type;        /* a GGUF block type ("Q4_K") or an ork tier ("nf4") */
+    const char *type; /* a GGUF block type ("Q4_K") or an ork tier ("nf4") */
     const char *source_type; /* orkpack: the GGUF type it came from; GGUF: same as type */
     uint32_t dimension_count;
     uint64_t dimensions[4]; /* ne0 (inputs, contiguous) first */
@@ -103,7 +103,7 @@ ORK_API ork_status ork_card_get_tensor(const ork_card *card, size_t index, ork_t
 /* ---- packing ---------------------------------------------------------------------------------------------------- */
 
 typedef struct ork_progress {
-    const char *step;                 /* what is being done: a tensor name, "index", "fsync" */
+    const char *step;       /* what is being done: a tensor name, "index", "fsync" */
     uint64_t done_bytes, total_bytes; /* of the source (pack) or of the file (verify, load) */
     size_t done_tensors, total_tensors;
 } ork_progress;
@@ -135,7 +135,7 @@ typedef struct ork_pack_report {
     uint64_t source_bytes, pack_bytes;
     double bits_per_weight;
     double seconds;
-    double mean_relative_error;      /* over quantized weights, RMS */
+    double mean_relative_error; /* over quantized weights, RMS */
     size_t neutral_importance_count; /* matrices (experts counted singly) that the importance matrix says nothing of */
 } ork_pack_report;
 
@@ -196,7 +196,7 @@ ORK_API const char *ork_model_warning(const ork_model *model, size_t index);
 typedef int32_t ork_token;
 
 enum {
-    ORK_TOKENIZE_SPECIAL = 1,      /* add BOS/EOS as the model's flags say */
+    ORK_TOKENIZE_SPECIAL = 1,     /* add BOS/EOS as the model's flags say */
     ORK_TOKENIZE_PARSE_SPECIAL = 2 /* control tokens written out in the text become themselves; never for user text */
 };
 /* text: size_bytes bytes, any content. *tokens is freed with ork_free(). */
@@ -218,8 +218,8 @@ ORK_API ork_status ork_text_stream_create(const ork_model *model, bool special, 
                                           ork_error *error);
 ORK_API void ork_text_stream_destroy(ork_text_stream *stream);
 /* *text points to *size_bytes bytes, valid until the next call. */
-ORK_API ork_status ork_text_stream_push(ork_text_stream *stream, ork_token token, const char **text, size_t *size_bytes,
-                                        ork_error *error);
+ORK_API ork_status ork_text_stream_push(ork_text_stream *stream, ork_token token, const char **text,
+                                        size_t *size_bytes, ork_error *error);
 /* What is left at the end: an incomplete sequence becomes U+FFFD. */
 ORK_API ork_status ork_text_stream_finish(ork_text_stream *stream, const char **text, size_t *size_bytes,
                                           ork_error *error);
@@ -235,8 +235,9 @@ ORK_API const char *const *ork_chat_template_names(void);
 /* Renders a conversation and tokenizes it: scaffolding with control tokens, contents as plain text, exactly one BOS
  * where the family has one. template_name NULL: the model's own. *text (may be NULL) receives the rendered prompt. */
 ORK_API ork_status ork_chat_tokenize(const ork_model *model, const char *template_name,
-                                     const ork_chat_message *messages, size_t message_count, bool add_generation_prompt,
-                                     ork_token **tokens, size_t *count, char **text, ork_error *error);
+                                     const ork_chat_message *messages, size_t message_count,
+                                     bool add_generation_prompt, ork_token **tokens, size_t *count, char **text,
+                                     ork_error *error);
 
 /* ---- NPU --------------------------------------------------------------------------------------------------------- */
 
@@ -249,14 +250,14 @@ typedef enum ork_npu_kind {
 
 typedef struct ork_npu_params {
     ork_npu_kind kind;
-    uint32_t cores;        /* at most so many; 0: all */
-    uint32_t rows_min;     /* matmuls of fewer rows stay on the CPU; 0: chosen */
-    uint64_t memory_bytes; /* for weights, at most; 0: half of what is available */
-    uint32_t timeout_us;   /* a job later than this counts as lost; 0: chosen */
-    bool skip_self_test;   /* for measurements; results are checked all the same */
-    const char *board;     /* soft: path of a board file, NULL: the built-in RK3588 */
-    const char *faults;    /* soft: a fault script (docs/npu.md), NULL: none */
-    bool real_time;        /* soft: the monotonic clock instead of a virtual one */
+    uint32_t cores;         /* at most so many; 0: all */
+    uint32_t rows_min;      /* matmuls of fewer rows stay on the CPU; 0: chosen */
+    uint64_t memory_bytes;  /* for weights, at most; 0: half of what is available */
+    uint32_t timeout_us;    /* a job later than this counts as lost; 0: chosen */
+    bool skip_self_test;    /* for measurements; results are checked all the same */
+    const char *board;      /* soft: path of a board file, NULL: the built-in RK3588 */
+    const char *faults;     /* soft: a fault script (docs/npu.md), NULL: none */
+    bool real_time;         /* soft: the monotonic clock instead of a virtual one */
 } ork_npu_params;
 
 typedef struct ork_npu ork_npu;
@@ -269,11 +270,11 @@ typedef struct ork_npu_info {
 } ork_npu_info;
 
 typedef struct ork_npu_stats {
-    bool off; /* the engine has switched itself off; `why` says so */
+    bool off;              /* the engine has switched itself off; `why` says so */
     char why[256];
     uint64_t matmuls, submits, tasks, multiply_adds; /* done and checked on the NPU */
-    uint64_t declined; /* matmuls that were offered and left to the CPU: not present, too small, device busy */
-    uint64_t redone;   /* matmuls that were taken and had to be computed by the CPU */
+    uint64_t declined;     /* matmuls that were offered and left to the CPU: not present, too small, device busy */
+    uint64_t redone;       /* matmuls that were taken and had to be computed by the CPU */
     uint64_t late, never_started, stopped, failed_checks, refused_submits; /* faults seen, by kind */
     uint64_t resets, failed_resets, quarantined_bytes; /* quarantined now: buffers of jobs that may still run */
     uint64_t programs_built, programs_reused;
@@ -311,8 +312,8 @@ typedef struct ork_finding {
 typedef struct ork_survey {
     size_t finding_count;
     const ork_finding *findings;
-    bool npu_usable;       /* a device node is there that this process may open and whose driver is supported */
-    ork_npu_kind npu_kind; /* of that one */
+    bool npu_usable;          /* a device node is there that this process may open and whose driver is supported */
+    ork_npu_kind npu_kind;    /* of that one */
 } ork_survey;
 /* Reads the system, changes nothing. root: "/" or a test tree with dev/, proc/ and sys/. *survey is freed with ork_free(). */
 ORK_API ork_status ork_survey_machine(const char *root, ork_survey **survey, ork_error *error);
@@ -321,26 +322,25 @@ ORK_API ork_status ork_survey_machine(const char *root, ork_survey **survey, ork
 
 /* Predictions from a model's shape and a board's figures on a virtual clock (docs/simulator.md). No weights, no device. */
 typedef enum ork_policy {
-    ORK_POLICY_CPU = 1, /* everything on the CPU */
-    ORK_POLICY_PARTITION =
-        2, /* of the published system: experts that fit NPU memory are computed there and waited for */
+    ORK_POLICY_CPU = 1,       /* everything on the CPU */
+    ORK_POLICY_PARTITION = 2, /* of the published system: experts that fit NPU memory are computed there and waited for */
     ORK_POLICY_STREAMING = 3, /* of the published system: the experts of a layer split between CPU and NPU, joined */
     ORK_POLICY_OVERLAY = 4,   /* ork: the CPU computes all of it, the NPU adds int8 channels when it is in time */
     ORK_POLICY_LATE = 5       /* ork: as overlay; what goes into the residual stream may come some layers later */
 } ork_policy;
 
 typedef struct ork_simulate_params {
-    const char *board;       /* a board file; NULL: the built-in RK3588 */
-    const char *shape;       /* name of a built-in shape, or a shape file */
-    ork_policy policy;       /* 0: cpu */
-    bool published;          /* cpu: the published system's instead of ork's; its two policies imply it */
-    uint32_t context;        /* positions before the prompt */
+    const char *board;      /* a board file; NULL: the built-in RK3588 */
+    const char *shape;      /* name of a built-in shape, or a shape file */
+    ork_policy policy;      /* 0: cpu */
+    bool published;         /* cpu: the published system's instead of ork's; its two policies imply it */
+    uint32_t context;       /* positions before the prompt */
     uint32_t prompt, tokens; /* 0: 128 and 64; at most 2^20 and 4096 */
     uint64_t seed;
-    double submit_us; /* of the NPU instead of the board's; 0: the board's */
-    double bus_share; /* of the board's bus, what is left to share while CPU and NPU both run; 0: all, at least 0.1 */
-    uint32_t late_layers; /* late: how many layers later, 1 to 64; 0: 2 */
-    uint32_t domains;     /* published system: NPU address spaces full of experts, at most 16; 0: 1, streaming 2 */
+    double submit_us;       /* of the NPU instead of the board's; 0: the board's */
+    double bus_share;       /* of the board's bus, what is left to share while CPU and NPU both run; 0: all, at least 0.1 */
+    uint32_t late_layers;   /* late: how many layers later, 1 to 64; 0: 2 */
+    uint32_t domains;       /* published system: NPU address spaces full of experts, at most 16; 0: 1, streaming 2 */
 } ork_simulate_params;
 
 /* One stay of work on an engine while the last token is decoded. */
@@ -422,45 +422,44 @@ typedef struct ork_explain_params {
     uint32_t prefill_rows; /* rows that a prompt is computed in; 0: 512 */
     uint32_t context;      /* past positions while decoding; 0: none */
     bool overlay;          /* n8 matrices: the CPU reads base planes, the NPU may add what is missing */
-    uint32_t
-        late_layers; /* overlay: what goes into the residual stream alone, so many layers later; at most 64; 0: no */
+    uint32_t late_layers;  /* overlay: what goes into the residual stream alone, so many layers later; at most 64; 0: no */
 } ork_explain_params;
 
 typedef struct ork_explained_group {
-    const char *kind; /* "attention in", "experts up" */
+    const char *kind;        /* "attention in", "experts up" */
     uint32_t layer;
-    char tiers[32];     /* "i8", "nf4+i8" */
-    uint64_t bytes;     /* of weights that one token reads */
-    double sensitivity; /* the largest of its members; 0: not measured */
-    const char *route;  /* "cpu", "npu", "cpu+overlay" */
-    const char *limit;  /* largest part of the predicted time: "bandwidth", "compute", "fixed cost" */
-    const char *why;    /* what keeps the NPU out, "": nothing */
-    double seconds;     /* predicted, of the route */
+    char tiers[32];          /* "i8", "nf4+i8" */
+    uint64_t bytes;          /* of weights that one token reads */
+    double sensitivity;      /* the largest of its members; 0: not measured */
+    const char *route;       /* "cpu", "npu", "cpu+overlay" */
+    const char *limit;       /* largest part of the predicted time: "bandwidth", "compute", "fixed cost" */
+    const char *why;         /* what keeps the NPU out, "": nothing */
+    double seconds;          /* predicted, of the route */
     double cpu_seconds;
-    double npu_seconds;            /* of the group, or with one row of its overlay; negative: it cannot */
-    uint32_t rows_min;             /* from so many rows on the NPU is predicted to win; 0: never */
-    uint64_t overlay_bytes;        /* one row, of the plan: int8 bytes of its chain; 0: it has none */
-    double overlay_begin_seconds;  /* from the token's start to the submit */
-    double overlay_window_seconds; /* from the submit to the poll; npu_seconds of it for the chain, waiting included */
+    double npu_seconds;      /* of the group, or with one row of its overlay; negative: it cannot */
+    uint32_t rows_min;       /* from so many rows on the NPU is predicted to win; 0: never */
+    uint64_t overlay_bytes;  /* one row, of the plan: int8 bytes of its chain; 0: it has none */
+    double overlay_begin_seconds;    /* from the token's start to the submit */
+    double overlay_window_seconds;   /* from the submit to the poll; npu_seconds of it for the chain, waiting included */
     double overlay_slowdown_seconds; /* of the CPU, by the chain */
 } ork_explained_group;
 
 typedef struct ork_explanation {
-    const char *source; /* "board", "calibration", "assumed" */
+    const char *source;       /* "board", "calibration", "assumed" */
     char name[64];
     uint32_t rows, prefill_rows, context;
     size_t group_count;
-    const ork_explained_group *groups;                   /* in the order of a pass */
+    const ork_explained_group *groups; /* in the order of a pass */
     uint64_t group_bytes, embedding_bytes, vector_bytes; /* that one token reads; together the card's bytes_per_token */
     uint64_t kv_bytes_per_position, state_bytes;
-    double seconds;   /* of the pass of `rows` rows */
-    double npu_share; /* of its multiply-adds */
+    double seconds;           /* of the pass of `rows` rows */
+    double npu_share;         /* of its multiply-adds */
     double prefill_tokens_per_second, decode_tokens_per_second;
-    bool overlay;                          /* one was asked for: the rest says what its plan is */
-    size_t overlay_groups;                 /* that have a chain */
-    uint64_t overlay_bytes;                /* int8 bytes of all chains, resident in one domain */
-    uint64_t sensitive_bytes;              /* int8 bytes of all n8 matrices that a token reads */
-    const char *overlay_limit;             /* what kept most of the rest out, as `why` of a group */
+    bool overlay;             /* one was asked for: the rest says what its plan is */
+    size_t overlay_groups;    /* that have a chain */
+    uint64_t overlay_bytes;   /* int8 bytes of all chains, resident in one domain */
+    uint64_t sensitive_bytes; /* int8 bytes of all n8 matrices that a token reads */
+    const char *overlay_limit; /* what kept most of the rest out, as `why` of a group */
     double decode_alone_tokens_per_second; /* base planes without chains */
 } ork_explanation;
 /* The route of every op group, an NPU of the perf model taken as free and holding all that fits it. params may be NULL.
@@ -472,42 +471,14 @@ ORK_API ork_status ork_explain(const ork_model *model, const ork_perf *perf, con
 
 typedef enum ork_kv_type { ORK_KV_F16 = 0, ORK_KV_F32 = 1 } ork_kv_type;
 
-/* While one token is decoded, the NPU may add int8 quality to results that the CPU has completed (docs/dispatch.md): of
- * matrices in tier n8 the CPU reads the base, which wants a model opened with ORK_NESTED_BASE. A result that is not there when
- * the CPU is done is dropped; nothing waits. */
-typedef enum ork_overlay_mode {
-    ORK_OVERLAY_OFF = 0,
-    ORK_OVERLAY_JOIN = 1, /* asked for when the CPU has computed the same group */
-    ORK_OVERLAY_LATE = 2  /* of matrices that write the residual stream the difference is added some layers later */
-} ork_overlay_mode;
-
-typedef struct ork_overlay_params {
-    ork_overlay_mode mode;
-    uint32_t late_layers; /* how many, 1 to 64; 0: 2 */
-    bool all;             /* every matrix in n8 (but experts), whether it is predicted to be in time or not; for measurements */
-    uint32_t window_us;   /* where the NPU's time is virtual: the CPU asks so long after each submit; 0: as predicted */
-} ork_overlay_params;
-
-typedef struct ork_overlay_stats {
-    bool on;          /* there is a plan, and the NPU has its weights */
-    char why[256];    /* why not, where it was wished; else "" */
-    uint32_t chains;  /* of one token */
-    uint64_t resident_bytes, sensitive_bytes; /* int8 weights of the plan, and of all matrices that it was made from */
-    /* Chains since creation: planned = submitted + busy (NPU not free, recovering or off), submitted = in_time + late +
-     * faulted + what was not asked for yet. */
-    uint64_t planned, submitted, busy, in_time, late, faulted;
-    uint64_t bytes; /* int8 weights behind results that were used */
-} ork_overlay_stats;
-
 typedef struct ork_session_params {
-    uint32_t context_length; /* tokens; 0: the model's, clamped to memory (ork_session_get_stats says) */
-    uint32_t threads;        /* decode; 0: performance cores in the affinity mask */
-    uint32_t threads_batch;  /* more than one row; 0: as threads */
-    uint32_t batch_rows;     /* rows computed together in prefill; 0: chosen */
-    uint32_t
-        activation_block; /* inputs that share an int8 activation scale, a multiple of 32; 0: default; UINT32_MAX: rows */
+    uint32_t context_length;   /* tokens; 0: the model's, clamped to memory (ork_session_get_stats says) */
+    uint32_t threads;          /* decode; 0: performance cores in the affinity mask */
+    uint32_t threads_batch;    /* more than one row; 0: as threads */
+    uint32_t batch_rows;       /* rows computed together in prefill; 0: chosen */
+    uint32_t activation_block; /* inputs that share an int8 activation scale, a multiple of 32; 0: default; UINT32_MAX: rows */
     ork_kv_type kv_type_key, kv_type_value;
-    uint32_t spin_us;              /* how long idle workers spin before they sleep; UINT32_MAX: default */
+    uint32_t spin_us;          /* how long idle workers spin before they sleep; UINT32_MAX: default */
     bool (*cancel)(void *context); /* polled between layers; true stops with ORK_CANCELLED. May be NULL */
     void *cancel_context;
     /* Takes matmuls of many rows; may be shared by sessions of one model (while it works for one, the others compute on the
@@ -515,7 +486,6 @@ typedef struct ork_session_params {
      * with UINT32_MAX are the logits those of the CPU alone, bit by bit. Creating a session while the NPU serves another
      * model is an error (ORK_LIMIT); what else keeps the NPU from serving this one, the stats say, and the CPU does it all. */
     ork_npu *npu;
-    ork_overlay_params overlay; /* needs npu; one session of an NPU at a time has it */
 } ork_session_params;
 
 typedef struct ork_session ork_session;
@@ -523,17 +493,16 @@ typedef struct ork_snapshot ork_snapshot;
 
 typedef struct ork_session_stats {
     uint32_t context_length, threads, threads_batch, batch_rows;
-    bool context_clamped; /* memory allowed less than wished or than the model's own */
+    bool context_clamped;      /* memory allowed less than wished or than the model's own */
     uint64_t kv_bytes, state_bytes, scratch_bytes;
     uint64_t evaluated_tokens, reused_tokens; /* since creation: computed, and kept from earlier lists */
-    uint64_t yielded_regions; /* parallel regions that ran on one thread because other programs kept the cores busy */
-    const char *kernels; /* instruction set in use: "scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "i8mm" */
-    bool npu;            /* the weights are known to params.npu, which may take matmuls of several rows */
-    char npu_why[256];   /* why not, where params.npu was given; else "" */
+    uint64_t yielded_regions;  /* parallel regions that ran on one thread because other programs kept the cores busy */
+    const char *kernels;       /* instruction set in use: "scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "i8mm" */
+    bool npu;                  /* the weights are known to params.npu, which may take matmuls of several rows */
+    char npu_why[256];         /* why not, where params.npu was given; else "" */
     /* With an NPU: multiply-adds on weights in passes of several rows since creation, and those of them whose results came
      * from the NPU. The CPU computed the rest: what does not suit the NPU, was declined or had to be computed again. */
     uint64_t batch_multiply_adds, npu_multiply_adds;
-    ork_overlay_stats overlay;
 } ork_session_stats;
 
 /* params may be NULL. */
@@ -558,11 +527,11 @@ ORK_API void ork_snapshot_destroy(ork_snapshot *snapshot);
 /* ---- sampling --------------------------------------------------------------------------------------------------- */
 
 typedef struct ork_sampler_params {
-    float temperature;     /* <= 0: greedy (lowest id among equals) */
-    int32_t top_k;         /* <= 0: off */
-    float top_p, min_p;    /* 1 and 0: off */
-    int32_t repeat_last_n; /* tokens looked back for the penalties; -1: all, 0: off */
-    float repeat_penalty;  /* 1: off */
+    float temperature;       /* <= 0: greedy (lowest id among equals) */
+    int32_t top_k;           /* <= 0: off */
+    float top_p, min_p;      /* 1 and 0: off */
+    int32_t repeat_last_n;   /* tokens looked back for the penalties; -1: all, 0: off */
+    float repeat_penalty;    /* 1: off */
     float frequency_penalty, presence_penalty;
     uint64_t seed;
 } ork_sampler_params;
@@ -570,8 +539,8 @@ typedef struct ork_sampler_params {
 ORK_API ork_sampler_params ork_sampler_defaults(void);
 
 typedef struct ork_sampler ork_sampler;
-ORK_API ork_status ork_sampler_create(const ork_sampler_params *params, uint32_t vocabulary_size, ork_sampler **sampler,
-                                      ork_error *error);
+ORK_API ork_status ork_sampler_create(const ork_sampler_params *params, uint32_t vocabulary_size,
+                                      ork_sampler **sampler, ork_error *error);
 ORK_API void ork_sampler_destroy(ork_sampler *sampler);
 /* logits: [vocabulary_size], unchanged. history: the timeline so far, for the penalties. banned: an id never chosen, or
  * -1 (used for --ignore-eos one at a time through ork_sampler_ban). */
@@ -592,10 +561,10 @@ ORK_API ork_status ork_kernels_name(const char **name, ork_error *error);
 typedef struct ork_probe_params {
     const uint32_t *thread_counts; /* NULL: 1, 2, 4, ... and the performance cores */
     size_t thread_count_count;
-    uint64_t buffer_bytes;    /* memory read in one pass; 0: 1 GiB, or half of what is available if that is less */
-    uint32_t repetitions;     /* 0: 5, fewer when a slow machine would take too long */
-    bool quick;               /* bandwidth: ceilings alone, few patterns, in about 3 seconds; compute: peaks alone */
-    const char *file_path;    /* bandwidth: a file that is also read as it is mapped, NULL for none */
+    uint64_t buffer_bytes; /* memory read in one pass; 0: 1 GiB, or half of what is available if that is less */
+    uint32_t repetitions;  /* 0: 5, fewer when a slow machine would take too long */
+    bool quick;            /* bandwidth: ceilings alone, few patterns, in about 3 seconds; compute: peaks alone */
+    const char *file_path; /* bandwidth: a file that is also read as it is mapped, NULL for none */
     const char *const *tiers; /* names of tiers with integer activations; NULL: all of them */
     size_t tier_count;
     bool (*cancel)(void *context); /* polled between passes; true stops with ORK_CANCELLED. May be NULL */
@@ -616,7 +585,7 @@ typedef struct ork_probe_read {
 typedef struct ork_probe_tier {
     const char *tier;
     uint32_t threads, rows; /* rows of activations: 1 for bandwidth */
-    double rate; /* median; bandwidth: 10^9 bytes of weights a second; compute: 10^9 multiply-adds a second */
+    double rate;            /* median; bandwidth: 10^9 bytes of weights a second; compute: 10^9 multiply-adds a second */
     double fraction;
 } ork_probe_tier;
 
