@@ -471,6 +471,33 @@ ORK_API ork_status ork_explain(const ork_model *model, const ork_perf *perf, con
 
 typedef enum ork_kv_type { ORK_KV_F16 = 0, ORK_KV_F32 = 1 } ork_kv_type;
 
+/* While one token is decoded, the NPU may add int8 quality to results that the CPU has completed (docs/dispatch.md): of
+ * matrices in tier n8 the CPU reads the base, which wants a model opened with ORK_NESTED_BASE. A result that is not there when
+ * the CPU is done is dropped; nothing waits. */
+typedef enum ork_overlay_mode {
+    ORK_OVERLAY_OFF = 0,
+    ORK_OVERLAY_JOIN = 1, /* asked for when the CPU has computed the same group */
+    ORK_OVERLAY_LATE = 2  /* of matrices that write the residual stream the difference is added some layers later */
+} ork_overlay_mode;
+
+typedef struct ork_overlay_params {
+    ork_overlay_mode mode;
+    uint32_t late_layers; /* how many, 1 to 64; 0: 2 */
+    bool all;             /* every matrix in n8 (but experts), whether it is predicted to be in time or not; for measurements */
+    uint32_t window_us;   /* where the NPU's time is virtual: the CPU asks so long after each submit; 0: as predicted */
+} ork_overlay_params;
+
+typedef struct ork_overlay_stats {
+    bool on;          /* there is a plan, and the NPU has its weights */
+    char why[256];    /* why not, where it was wished; else "" */
+    uint32_t chains;  /* of one token */
+    uint64_t resident_bytes, sensitive_bytes; /* int8 weights of the plan, and of all matrices that it was made from */
+    /* Chains since creation: planned = submitted + busy (NPU not free, recovering or off), submitted = in_time + late +
+     * faulted + what was not asked for yet. */
+    uint64_t planned, submitted, busy, in_time, late, faulted;
+    uint64_t bytes; /* int8 weights behind results that were used */
+} ork_overlay_stats;
+
 typedef struct ork_session_params {
     uint32_t context_length;   /* tokens; 0: the model's, clamped to memory (ork_session_get_stats says) */
     uint32_t threads;          /* decode; 0: performance cores in the affinity mask */
@@ -486,6 +513,7 @@ typedef struct ork_session_params {
      * with UINT32_MAX are the logits those of the CPU alone, bit by bit. Creating a session while the NPU serves another
      * model is an error (ORK_LIMIT); what else keeps the NPU from serving this one, the stats say, and the CPU does it all. */
     ork_npu *npu;
+    ork_overlay_params overlay; /* needs npu; one session of an NPU at a time has it */
 } ork_session_params;
 
 typedef struct ork_session ork_session;
@@ -503,6 +531,7 @@ typedef struct ork_session_stats {
     /* With an NPU: multiply-adds on weights in passes of several rows since creation, and those of them whose results came
      * from the NPU. The CPU computed the rest: what does not suit the NPU, was declined or had to be computed again. */
     uint64_t batch_multiply_adds, npu_multiply_adds;
+    ork_overlay_stats overlay;
 } ork_session_stats;
 
 /* params may be NULL. */
