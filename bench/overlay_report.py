@@ -1,0 +1,104 @@
+"""The tables of bench/overlay_quality.py. Owns: their rows and how much of a gap counts as closed. Must not know: how anything is
+measured.
+
+Keys of results: ("i4",), (set, "base" | "full"), (set, "join", rate, seed), (set, "late", layers), ("all", "coverage", percent);
+"blocks" at the end: with the engine's default activation blocks. A result is (figures, the overlay's counts or None).
+"""
+
+NAMES = {"all": "all matrices but experts", "residual": "those that write the residual stream"}
+
+
+def mean(values):
+    values = list(values)
+    return sum(values) / len(values)
+
+
+class Table:
+    """Rows against the base and the full codes of a set."""
+
+    def __init__(self, results, name):
+        self.results, self.lines = results, []
+        self.base, self.full = (results[name, planes][0]["kld"] for planes in ("base", "full"))
+
+    def add(self, label, keys):
+        """One row of the mean over keys, nothing when none of them was measured."""
+        found = [self.results[key] for key in keys if key in self.results]
+        if not found:
+            return
+        divergences = [figures["kld"] for figures, _ in found]
+        spread = f" ({min(divergences):.5f} to {max(divergences):.5f})" if len(found) > 1 else ""
+        rates = [overlay["hit_rate"] for _, overlay in found if overlay]
+        closed = (self.base - mean(divergences)) / (self.base - self.full)
+        self.lines.append(f"| {label} | {f'{100 * mean(rates):.1f} %' if rates else ''} | "
+                          f"{mean(figures['perplexity'] for figures, _ in found):.4f} | {mean(divergences):.5f}{spread} | "
+                          f"{100 * mean(figures['same_top'] for figures, _ in found):.1f} % | {100 * closed:.0f} % |")
+
+
+HEAD = ["| | chains in time | perplexity | KL divergence (seeds) | same top token | of the gap |", "|---|--:|--:|--:|--:|--:|"]
+
+
+def seeds_in(results, name, rate):
+    return sorted(key for key in results if key[:3] == (name, "join", rate))
+
+
+def set_table(results, name):
+    table = Table(results, name)
+    if name == "all":
+        table.add("CPU, set in `i4`", [("i4",)])
+        table.add("CPU, set in `nf4`", [("nf4",)])
+    table.add("CPU, base planes", [(name, "base")])
+    for rate in sorted({key[2] for key in results if key[:2] == (name, "join") and isinstance(key[2], int)}):
+        table.add(f"overlay, {rate} %", seeds_in(results, name, rate))
+    table.add("CPU, both planes", [(name, "full")])
+    for layers in sorted(key[2] for key in results if key[:2] == (name, "late")):
+        table.add(f"late, {layers} layer{'s' if layers > 1 else ''}", [(name, "late", layers)])
+    if name == "all":
+        table.add("CPU, everything in `i8`", [("i8",)])
+    return HEAD + table.lines
+
+
+def blocks_table(results):
+    if ("all", "base", "blocks") not in results:
+        return []
+    blocks = {key[:-1]: value for key, value in results.items() if key[-1] == "blocks"}
+    table = Table(blocks, "all")
+    for label, key in (("CPU, set in `i4`", ("i4",)), ("CPU, set in `nf4`", ("nf4",)), ("CPU, base planes", ("all", "base")),
+                       ("overlay, 100 %", ("all", "join")), ("CPU, both planes", ("all", "full")),
+                       ("CPU, everything in `i8`", ("i8",))):
+        table.add(label, [key])
+    return ["", "Activations in the engine's default blocks on the CPU, whole rows in chains:", "", *HEAD, *table.lines]
+
+
+def coverage_table(results):
+    percents = sorted(key[2] for key in results if key[:2] == ("all", "coverage"))
+    if not percents:
+        return []
+    base, full = (results["all", planes][0] for planes in ("base", "full"))
+    lines = ["", "By the part of the set's int8 bytes that has chains, all of them in time:", "",
+             "| of the bytes | MiB | chains | perplexity | KL divergence | of the gap |", "|--:|--:|--:|--:|--:|--:|",
+             f"| 0 % | 0 | 0 | {base['perplexity']:.4f} | {base['kld']:.5f} | 0 % |"]
+    whole = results["all", "join", 100, 1]
+    for figures, overlay in [results["all", "coverage", percent] for percent in percents] + [whole]:
+        part = overlay["resident_bytes"] / whole[1]["resident_bytes"]
+        closed = (base["kld"] - figures["kld"]) / (base["kld"] - full["kld"])
+        lines.append(f"| {100 * part:.1f} % | {overlay['resident_bytes'] / 2**20:.2f} | {overlay['chains']} | "
+                     f"{figures['perplexity']:.4f} | {figures['kld']:.5f} | {100 * closed:.1f} % |")
+    return lines
+
+
+def as_markdown(facts, results, given):
+    lines = [f"`bench/overlay_quality.py {' '.join(given)}`", ""]
+    for name, words in NAMES.items():
+        lines += [f"Overlaid set: {words}.", "", *set_table(results, name), ""]
+    lines = lines[:-1] + blocks_table(results) + coverage_table(results)
+    fallen = [mean(results[key][0]["perplexity"] for key in seeds_in(results, "all", rate)) for rate in (0, 25, 50, 75, 100)]
+    lines += ["", f"Perplexity alone falls with every step of the first set's hit rate: "
+              f"{'yes' if fallen == sorted(fallen, reverse=True) else 'no'}. {facts['chunks']} windows of {facts['context']} "
+              f"tokens, {facts['seeds']} seeds; commit {facts['commit']}."]
+    return "\n".join(lines)
+
+
+def as_json(facts, work, results, problems):
+    rows = [{"key": list(key), "pack": work[key][0], "options": " ".join(map(str, work[key][1])), **figures, "overlay": overlay}
+            for key, (figures, overlay) in results.items()]
+    return {**facts, "rows": rows, "problems": problems}
