@@ -51,6 +51,16 @@ static int ban_end_tokens(cli_generator *generator, uint32_t vocabulary_size)
     return CLI_OK;
 }
 
+static int open_lookup(cli_generator *generator)
+{
+    int64_t most = generator->settings->draft_max;
+    ork_lookup_params params = {.draft_max = most > 0 ? (uint32_t)most : 0};
+    ork_error error;
+    if (ork_lookup_create(generator->model->model, &params, &generator->lookup, &error) != ORK_OK)
+        return cli_report_error(&error);
+    return CLI_OK;
+}
+
 int cli_generator_open(cli_generator *generator, const cli_settings *settings, const cli_model *model)
 {
     memset(generator, 0, sizeof *generator);
@@ -85,6 +95,8 @@ int cli_generator_open(cli_generator *generator, const cli_settings *settings, c
     ork_session_params session = cli_session_params(settings, settings->context > 0 ? (uint32_t)settings->context : 0);
     if (code == CLI_OK)
         code = cli_session_create(model, &session, &generator->session);
+    if (code == CLI_OK && settings->lookup)
+        code = open_lookup(generator);
     if (code != CLI_OK)
         cli_generator_close(generator);
     return code;
@@ -92,6 +104,8 @@ int cli_generator_open(cli_generator *generator, const cli_settings *settings, c
 
 void cli_generator_close(cli_generator *generator)
 {
+    if (generator->lookup)
+        ork_lookup_destroy(generator->lookup);
     if (generator->session)
         ork_session_destroy(generator->session);
     if (generator->sampler)
@@ -170,6 +184,28 @@ static int generate_one(cli_generator *generator, ork_token *timeline, size_t *c
     return CLI_OK;
 }
 
+/* Logits behind the timeline, of which at most `left` more tokens are wanted. */
+static ork_status compute_next(cli_generator *generator, const ork_token *timeline, size_t count, size_t left,
+                               ork_error *error)
+{
+    if (generator->lookup)
+        return ork_lookup_sync(generator->lookup, generator->session, timeline, count, left - 1, error);
+    return ork_session_sync(generator->session, timeline, count, count - 1, error);
+}
+
+/* What the lookup did since `before`. */
+static ork_lookup_stats lookup_since(const cli_generator *generator, const ork_lookup_stats *before)
+{
+    ork_lookup_stats stats = {0};
+    if (generator->lookup)
+        ork_lookup_get_stats(generator->lookup, &stats);
+    stats.passes -= before->passes;
+    stats.drafts -= before->drafts;
+    stats.drafted -= before->drafted;
+    stats.accepted -= before->accepted;
+    return stats;
+}
+
 static int generate_tokens(cli_generator *generator, ork_token *timeline, size_t count, size_t limit, bool by_context,
                            ork_text_stream *stream, output *out, cli_answer *answer)
 {
@@ -177,12 +213,13 @@ static int generate_tokens(cli_generator *generator, ork_token *timeline, size_t
     ork_error error;
     int code = CLI_OK;
     bool ended = false;
+    const ork_lookup_stats none = {0}, before = lookup_since(generator, &none);
     answer->finish = by_context ? FINISH_CONTEXT : FINISH_LENGTH;
     while (answer->generated_tokens < limit) {
         code = generate_one(generator, timeline, &count, stream, out, answer, &ended);
         if (code != CLI_OK || ended || answer->generated_tokens == limit)
             break;
-        ork_status status = ork_session_sync(generator->session, timeline, count, count - 1, &error);
+        ork_status status = compute_next(generator, timeline, count, limit - answer->generated_tokens, &error);
         if (status == ORK_CANCELLED) {
             answer->finish = FINISH_INTERRUPTED;
             break;
@@ -193,6 +230,7 @@ static int generate_tokens(cli_generator *generator, ork_token *timeline, size_t
         }
     }
     answer->generate_seconds = cli_clock() - start;
+    answer->lookup = lookup_since(generator, &before);
     return code;
 }
 
@@ -275,6 +313,10 @@ void cli_answer_say(const cli_generator *generator, const cli_answer *answer)
         snprintf(seed, sizeof seed, "; seed %llu", (unsigned long long)generator->seed);
     cli_say("prompt %zu tokens%s%s; generated %zu tokens%s; ended by %s%s", answer->prompt_tokens, reused, speed[0],
             answer->generated_tokens, speed[1], cli_finish_name(answer->finish), seed);
+    if (generator->lookup)
+        cli_say("lookup: %llu tokens drafted, %llu of them right; %llu passes, %llu with a draft",
+                (unsigned long long)answer->lookup.drafted, (unsigned long long)answer->lookup.accepted,
+                (unsigned long long)answer->lookup.passes, (unsigned long long)answer->lookup.drafts);
 }
 
 static const char *load_mode_name(ork_load_mode mode)
@@ -301,6 +343,17 @@ void cli_generator_say_stats(const cli_generator *generator)
         cli_say("other programs kept the cores busy: %llu parallel regions ran on one thread",
                 (unsigned long long)stats.yielded_regions);
     cli_npu_say(&generator->model->npu, generator->session);
+}
+
+static json_t *lookup_json(const ork_lookup_stats *stats)
+{
+    json_t *object = json_object();
+    cli_json_set_integer(object, "passes", stats->passes);
+    cli_json_set_integer(object, "drafts", stats->drafts);
+    cli_json_set_integer(object, "drafted", stats->drafted);
+    cli_json_set_integer(object, "accepted", stats->accepted);
+    cli_json_set_integer(object, "memory_bytes", stats->memory_bytes);
+    return object;
 }
 
 json_t *cli_answer_json(const cli_generator *generator, const cli_answer *answer)
@@ -335,6 +388,7 @@ json_t *cli_answer_json(const cli_generator *generator, const cli_answer *answer
     cli_json_set_integer(object, "yielded_regions", stats.yielded_regions);
     cli_json_set_integer(object, "batch_rows", stats.batch_rows);
     cli_json_set_text(object, "kernels", stats.kernels);
+    json_object_set_new(object, "lookup", generator->lookup ? lookup_json(&answer->lookup) : json_null());
     json_object_set_new(object, "npu", cli_npu_json(&generator->model->npu, generator->session));
     return object;
 }

@@ -23,6 +23,7 @@ typedef struct cli_generator {
     const cli_model *model;
     ork_session *session;
     ork_sampler *sampler;
+    ork_lookup *lookup; /* NULL: off */
     uint64_t seed;
     char **stops; /* escapes resolved */
     size_t stop_count;
@@ -34,6 +35,7 @@ typedef struct cli_answer {
     cli_finish finish;
     size_t prompt_tokens, reused_tokens, generated_tokens;
     double prompt_seconds, generate_seconds;
+    ork_lookup_stats lookup; /* of this answer */
 } cli_answer;
 
 int cli_generator_open(cli_generator *generator, const cli_settings *settings, const cli_model *model);

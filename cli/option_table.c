@@ -268,6 +268,13 @@ const cli_option cli_options[] = {
     {CLI_SET, GENERATE, NAMES("--stats", "--show-timings"), NULL, "speed, memory and kernels at the end",
      FIELD(stats), 1},
 
+    HEADING(GENERATE, "Drafts (several tokens a pass where the text repeats itself; the text stays the same)"),
+    {CLI_SET, GENERATE, NAMES("--lookup"), NULL, "draft what followed where the last tokens stood before", FIELD(lookup), 1,
+     .environment = "LOOKUP", .environment_own = true},
+    {CLI_INTEGER, GENERATE, NAMES("--draft-max", "--draft", "--draft-n"), "N",
+     "tokens of a draft, at most; default: 16", FIELD(draft_max), .minimum = 1, .maximum = ORK_LOOKUP_DRAFT_MAX,
+     .environment = "DRAFT_MAX"},
+
     HEADING(GENERATE, "Sampling"),
     {CLI_INTEGER, GENERATE, NAMES("-s", "--seed"), "N", "random seed; -1: a new one each time (default)",
      FIELD(seed), .minimum = -1, .maximum = SEED_MAX, .environment = "SEED", .environment_own = true},
@@ -478,6 +485,7 @@ void cli_settings_init(cli_settings *settings)
         .poll = -1,
         .load_mode = ORK_LOAD_AUTO,
         .predict = -1,
+        .draft_max = -1,
         .seed = -1,
         .temperature = sampler.temperature,
         .top_k = sampler.top_k,

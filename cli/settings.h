@@ -53,7 +53,9 @@ typedef struct cli_settings {
     cli_text_list stops;
     int64_t predict, seed, top_k, repeat_last_n;
     double temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
-    int conversation; /* -1: by circumstances, 0, 1 */
+    int conversation;  /* -1: by circumstances, 0, 1 */
+    int64_t draft_max; /* -1: chosen */
+    int lookup;        /* also bench */
     int single_turn, ignore_eos, special, escape, display_prompt, dump_prompt, stats;
 
     /* bench */

@@ -539,7 +539,7 @@ ORK_API ork_status ork_session_create(const ork_model *model, const ork_session_
                                       ork_error *error);
 ORK_API void ork_session_destroy(ork_session *session);
 /* Makes the timeline equal to tokens[0..count): keeps the longest prefix it can (recurrent state is never cut, only
- * restored from a checkpoint), computes the rest. Afterwards logits are there for the positions from
+ * restored: after any row of the last batch of 2 to 32 rows, else from a checkpoint), computes the rest. Afterwards logits are there for the positions from
  * max(logits_from, first computed position) to count-1; at least for the last one. */
 ORK_API ork_status ork_session_sync(ork_session *session, const ork_token *tokens, size_t count, size_t logits_from,
                                     ork_error *error);
@@ -577,6 +577,50 @@ ORK_API ork_status ork_sampler_sample(ork_sampler *sampler, const float *logits,
                                       size_t history_count, ork_token *token, ork_error *error);
 /* This id gets probability 0 from now on. */
 ORK_API ork_status ork_sampler_ban(ork_sampler *sampler, ork_token token, ork_error *error);
+
+/* ---- prompt lookup ----------------------------------------------------------------------------------------------- */
+
+/* Text that repeats what its own timeline holds (edited code, quotations, tables) can be decoded several tokens a pass. A
+ * lookup finds the latest place where the last tokens stood before and drafts what followed it there. The session computes
+ * the draft together with the last token, and as long as the caller comes with the drafted token next, its logits are there
+ * already. The caller samples every token as without a lookup, so text and random numbers are the same. With an NPU that is
+ * as exact as batches are there: see ork_session_params.npu.
+ *
+ * A lookup belongs to one thread at a time and needs no model after its creation. */
+typedef struct ork_lookup ork_lookup;
+
+enum { ORK_LOOKUP_DRAFT_MAX = 31, ORK_LOOKUP_MATCH_MAX = 16 };
+
+typedef struct ork_lookup_params {
+    uint32_t draft_max; /* tokens of a draft; 0: chosen; at most ORK_LOOKUP_DRAFT_MAX */
+    uint32_t match_min; /* so many last tokens must have stood before; 0: chosen; at most ORK_LOOKUP_MATCH_MAX */
+    bool always;        /* as long a draft as there is room, whatever came of earlier ones; for measurements */
+} ork_lookup_params;
+
+/* Since creation, of ork_lookup_sync(). Without errors its calls with ever longer lists are passes or accepted tokens. */
+typedef struct ork_lookup_stats {
+    uint64_t passes;   /* the session computed something */
+    uint64_t drafts;   /* passes with a draft */
+    uint64_t drafted;  /* tokens of them */
+    uint64_t accepted; /* drafted tokens that the caller came with: nothing was computed */
+    uint64_t memory_bytes;
+} ork_lookup_stats;
+
+/* model: how much several rows cost depends on its experts; NULL: no experts. params may be NULL. */
+ORK_API ork_status ork_lookup_create(const ork_model *model, const ork_lookup_params *params, ork_lookup **lookup,
+                                     ork_error *error);
+ORK_API void ork_lookup_destroy(ork_lookup *lookup);
+/* Guesses what follows tokens[0..count), at least one token: *draft_count tokens, none to `room` of them, into draft
+ * [ORK_LOOKUP_DRAFT_MAX]. A guess that has seldom been right is not made, and a draft is no longer than pays. Lists that
+ * continue the one before by few tokens teach which guesses are right; a list that does not continue it is read anew. At
+ * most 2^28 tokens (ORK_LIMIT). */
+ORK_API ork_status ork_lookup_draft(ork_lookup *lookup, const ork_token *tokens, size_t count, size_t room,
+                                    ork_token *draft, size_t *draft_count, ork_error *error);
+/* As ork_session_sync(session, tokens, count, count - 1, error), but behind the list the session may then hold a draft of
+ * at most `room` tokens, as far as context and batch_rows allow. Errors are those of ork_session_sync. */
+ORK_API ork_status ork_lookup_sync(ork_lookup *lookup, ork_session *session, const ork_token *tokens, size_t count,
+                                   size_t room, ork_error *error);
+ORK_API void ork_lookup_get_stats(const ork_lookup *lookup, ork_lookup_stats *stats);
 
 /* ---- machine ---------------------------------------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 #include "model/arch/arch.h"
 #include "model/npu.h"
 #include "model/overlay.h"
+#include "model/session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ enum {
     BATCH_ROWS = 512, /* docs/performance.md, "rows of a batch" */
     BATCH_ROWS_MAX = 4096,
     CHECKPOINTS = 8,      /* of recurrent state, the oldest is replaced */
-    CHECKPOINT_EVERY = 64 /* tokens generated one by one between checkpoints */
+    CHECKPOINT_EVERY = 64 /* generated tokens between checkpoints, at least */
 };
 
 /* Recurrent state after `position` tokens; a prefix of a timeline can be kept up to the latest of these. */
@@ -195,6 +196,8 @@ ork_status ork_session_create(const ork_model *model, const ork_session_params *
                                      .limits = engine_limits(model, session->batch_rows)};
     status = ork_cpu_create(&config, &session->cpu, error);
     if (status == ORK_OK)
+        status = ork_state_keep_rows(&session->state, error);
+    if (status == ORK_OK)
         status = create_buffers(session, error);
     if (status == ORK_OK && params.overlay.mode)
         status = use_overlay(session, &params, error);
@@ -206,7 +209,8 @@ ork_status ork_session_create(const ork_model *model, const ork_session_params *
     stats->threads_batch = ork_cpu_threads(session->cpu, true);
     stats->batch_rows = session->batch_rows;
     stats->kv_bytes = session->state.cache_bytes;
-    stats->state_bytes = session->state.recurrent_floats * sizeof(float) * (CHECKPOINTS + 1);
+    stats->state_bytes =
+        (session->state.recurrent_floats * (CHECKPOINTS + 1) + session->state.kept_floats) * sizeof(float);
     stats->kernels = ork_isa_name(ork_cpu_kernels(session->cpu)->isa);
     *out = session;
     session = NULL;
@@ -250,8 +254,18 @@ static void save_checkpoint(ork_session *session)
     checkpoint->valid = true;
 }
 
-/* Cuts the timeline to at most `wanted` tokens and returns how many are kept: with recurrent state only as many as a
- * checkpoint has, and checkpoints of what was cut are void. */
+/* Tokens generated since the latest checkpoint would take long to be computed again. */
+static bool is_checkpoint_due(const ork_session *session)
+{
+    uint32_t latest = 0;
+    for (int i = 0; i < CHECKPOINTS; i++)
+        if (session->checkpoints[i].valid && session->checkpoints[i].position > latest)
+            latest = session->checkpoints[i].position;
+    return session->count - latest >= CHECKPOINT_EVERY;
+}
+
+/* Cuts the timeline to at most `wanted` tokens and returns how many are kept: with recurrent state all of them within the
+ * last batch of few rows, else as many as a checkpoint has, and what was saved of what was cut is void. */
 static uint32_t cut_timeline(ork_session *session, uint32_t wanted)
 {
     uint64_t floats = session->state.recurrent_floats;
@@ -267,6 +281,12 @@ static uint32_t cut_timeline(ork_session *session, uint32_t wanted)
         else if (checkpoint->valid && (!best || checkpoint->position > best->position))
             best = checkpoint;
     }
+    if (ork_state_has_kept(&session->state, wanted)) {
+        ork_state_restore_kept(&session->state, wanted);
+        session->count = wanted;
+        return wanted;
+    }
+    session->state.kept_rows = 0;
     if (best)
         memcpy(session->state.recurrent, best->recurrent, floats * sizeof(float));
     else
@@ -309,12 +329,18 @@ static ork_status evaluate(ork_session *session, uint32_t count, uint32_t logits
     while (session->count < count) {
         uint32_t left = count - session->count, rows = left < session->batch_rows ? left : session->batch_rows;
         uint32_t end = session->count + rows;
+        bool keep_rows = session->state.kept && rows > 1 && rows <= ORK_STATE_ROWS;
+        if (is_checkpoint_due(session))
+            save_checkpoint(session);
+        if (keep_rows)
+            session->state.kept_rows = 0;
         struct ork_forward f = {.model = session->model,
                                 .cpu = session->cpu,
                                 .state = &session->state,
                                 .tokens = session->tokens + session->count,
                                 .rows = rows,
                                 .past = session->count,
+                                .keep_rows = keep_rows,
                                 .x = session->x,
                                 .q = session->q,
                                 .k = session->k,
@@ -333,10 +359,15 @@ static ork_status evaluate(ork_session *session, uint32_t count, uint32_t logits
             cut_timeline(session, session->count);
             return ork_error_set(error, ORK_CANCELLED, "session", -1, "evaluation was cancelled");
         }
+        if (keep_rows) {
+            session->state.kept_first = session->count;
+            session->state.kept_rows = rows;
+        }
         session->count = end;
         session->logits_count += rows - f.logits_from;
         session->stats.evaluated_tokens += rows;
-        if (rows > 1 || session->count % CHECKPOINT_EVERY == 0)
+        /* Few rows that all want logits are a draft: its end may be cut at once. */
+        if (rows > 1 && !(keep_rows && rows - f.logits_from > 1))
             save_checkpoint(session);
     }
     return ORK_OK;
@@ -385,6 +416,12 @@ ork_status ork_session_sync(ork_session *session, const ork_token *tokens, size_
     session->logits_count = 0;
     status = reserve_logits(session, count - logits_from, error);
     return status == ORK_OK ? evaluate(session, count, (uint32_t)logits_from, error) : status;
+}
+
+bool ork_session_holds(const ork_session *session, const ork_token *tokens, size_t count)
+{
+    return count && count <= session->count && ork_session_logits(session, count - 1) &&
+           memcmp(session->tokens, tokens, count * sizeof *tokens) == 0;
 }
 
 const float *ork_session_logits(const ork_session *session, size_t position)

@@ -69,8 +69,47 @@ ork_status ork_state_create(const struct ork_model *model, uint32_t context, boo
     return ORK_OK;
 }
 
+ork_status ork_state_keep_rows(struct ork_state *state, ork_error *error)
+{
+    const struct ork_hyperparameters *hp = &state->model->hp;
+    uint64_t layer_floats = (uint64_t)(hp->conv_taps + ORK_STATE_ROWS) * hp->embedding, layers = 0;
+    if (!state->recurrent_floats)
+        return ORK_OK;
+    layer_floats -= hp->embedding;
+    for (uint32_t i = 0; i < hp->layers; i++)
+        layers += !hp->heads_kv[i];
+    state->kept_floats = layers * layer_floats;
+    state->kept = malloc(state->kept_floats * sizeof *state->kept);
+    if (!state->kept)
+        return ork_error_no_memory(error, "states of rows", state->kept_floats * sizeof *state->kept);
+    float *kept = state->kept;
+    for (uint32_t i = 0; i < hp->layers; i++)
+        if (!hp->heads_kv[i]) {
+            state->layers[i].conv_inputs = kept;
+            kept += layer_floats;
+        }
+    return ORK_OK;
+}
+
+bool ork_state_has_kept(const struct ork_state *state, uint32_t position)
+{
+    return state->kept_rows && position >= state->kept_first && position - state->kept_first <= state->kept_rows;
+}
+
+void ork_state_restore_kept(struct ork_state *state, uint32_t position)
+{
+    const struct ork_hyperparameters *hp = &state->model->hp;
+    uint64_t e = hp->embedding;
+    state->kept_rows = position - state->kept_first;
+    for (uint32_t i = 0; i < hp->layers; i++)
+        if (state->layers[i].conv)
+            memcpy(state->layers[i].conv, state->layers[i].conv_inputs + state->kept_rows * e,
+                   (hp->conv_taps - 1) * e * sizeof(float));
+}
+
 void ork_state_destroy(struct ork_state *state)
 {
+    free(state->kept);
     ork_pages_free(state->cache, state->cache_bytes);
     free(state->layers);
     free(state->recurrent);

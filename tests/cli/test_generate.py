@@ -74,6 +74,50 @@ class Generate(ProgramTest):
         special = self.json("run", self.pack(), "-p", PROMPT, "-t", "1", "--temp", "0", "-n", "300", "--ignore-eos")
         self.assertEqual(special["finish_reason"], "length")
 
+    def compare_lookup(self, *arguments):
+        """The answer with drafts is the one without; returns what the lookup did."""
+        common = ("run", self.pack(), "-no-cnv", "-t", "1", *arguments)
+        plain, drafted = self.json(*common), self.json(*common, "--lookup")
+        for key in ("text", "finish_reason", "prompt_tokens", "generated_tokens"):
+            self.assertEqual(plain[key], drafted[key], arguments)
+        self.assertIsNone(plain["lookup"])
+        lookup = drafted["lookup"]
+        self.assertEqual(lookup["passes"] + lookup["accepted"], max(0, drafted["generated_tokens"] - 1), arguments)
+        self.assertLessEqual(lookup["accepted"], lookup["drafted"])
+        return lookup
+
+    def test_lookup_does_not_change_the_text(self):
+        greedy = ("-p", PROMPT, "--temp", "0", "--ignore-eos")
+        self.assertGreater(self.compare_lookup(*greedy, "-n", "200")["accepted"], 50)
+        for size in ("1", "3", "31"):
+            self.assertGreater(self.compare_lookup(*greedy, "-n", "200", "--draft-max", size)["accepted"], 50)
+        for seed in range(1, 5):
+            sampled = ("-p", "to thy servant, " * 12, "-s", seed, "-n", "120")
+            self.compare_lookup(*sampled, "--temp", "0.2")
+            self.compare_lookup(*sampled, "--temp", "0.9", "--repeat-penalty", "1.2", "--repeat-last-n", "-1")
+            self.compare_lookup(*sampled, "--temp", "1.5", "--frequency-penalty", "0.1", "--top-k", "0")
+
+    def test_lookup_ends_where_generation_ends_without(self):
+        greedy = ("-p", PROMPT, "--temp", "0")
+        for count in range(60, 90): # within drafts, whose places do not depend on the limit
+            self.compare_lookup(*greedy, "--ignore-eos", "-n", count)
+        for context in range(100, 112):
+            self.assertGreater(self.compare_lookup(*greedy, "--ignore-eos", "-c", context)["accepted"], 10)
+        whole = self.text("--temp", "0", "-n", "200", "--ignore-eos")
+        for end in range(100, 140, 3): # the first place where this many letters stand is not always the last
+            self.compare_lookup(*greedy, "-n", "200", "--no-escape", "-r", whole[end - 40:end])
+        # Small batches bound the draft; one row leaves no room for any.
+        self.assertEqual(self.compare_lookup(*greedy, "-n", "100", "-ub", "1")["drafted"], 0)
+        self.assertGreater(self.compare_lookup(*greedy, "-n", "100", "-ub", "3")["accepted"], 10)
+
+    def test_lookup_is_shown_and_bounded(self):
+        common = ("run", self.pack(), "-p", PROMPT, "-t", "1", "--temp", "0", "-n", "100")
+        self.assertRegex(self.ork(*common, "--lookup").stderr, r"lookup: \d+ tokens drafted, \d+ of them right; \d+ passes")
+        self.assertNotIn("lookup", self.ork(*common).stderr)
+        for size in ("0", "32", "x"):
+            self.refused(*common, "--lookup", "--draft-max", size, code=2)
+        self.assertIsNotNone(self.json(*common, env={"ORK_LOOKUP": "1"})["lookup"])
+
     def test_where_the_prompt_comes_from(self):
         expected = self.text("--temp", "0", "-n", "8")
         path = self.folder / "prompt.txt"

@@ -11,9 +11,10 @@
 
 #include "model/fixture.h"
 
-enum { MODELS = 3, TOKENS_MAX = 256 };
+enum { MODELS = 5, TOKENS_MAX = 256 };
 static const char *const paths[MODELS] = {"tests/compat/tiny/lfm2moe.gguf", "tests/compat/tiny/qwen3.gguf",
-                                          "tests/compat/tiny/lfm2.gguf"};
+                                          "tests/compat/tiny/lfm2.gguf", "tests/compat/tiny/llama.gguf",
+                                          "tests/compat/tiny/qwen3moe.gguf"};
 static struct fixture fixtures[MODELS];
 
 static int open_models(void **state)
@@ -50,7 +51,8 @@ static void fill_random(ork_token *tokens, size_t from, size_t to, size_t vocabu
 }
 
 /* The session's last logits equal those of a new session given the same list. */
-static void check_against_fresh(const struct fixture *fixture, ork_session *session, const ork_token *tokens, size_t count)
+static void check_against_fresh(const struct fixture *fixture, ork_session *session, const ork_token *tokens,
+                                size_t count)
 {
     ork_error error;
     ork_session *fresh = fixture_session(fixture, 1, 64);
@@ -112,6 +114,69 @@ static void test_appending_computes_only_what_is_new(void **state)
         ork_session_get_stats(session, &stats);
         assert_int_equal(stats.evaluated_tokens, 200);
         assert_int_equal(stats.reused_tokens, 20 + 40 + 60 + 80 + 100 + 120 + 140 + 160 + 180);
+        ork_session_destroy(session);
+    }
+}
+
+/* Rows of a batch that all have logits are those of tokens given one by one, and the timeline is cut behind each of them.
+ * Of up to 32 rows nothing is computed again, whatever the model's state; of more the result is right all the same. */
+static void test_few_rows_are_cut_anywhere(void **state)
+{
+    (void)state;
+    enum { BEFORE = 41, ROWS_MAX = 33 };
+    static const size_t batches[] = {2, 3, 7, 16, 32, ROWS_MAX};
+    for (int m = 0; m < MODELS; m++) {
+        ork_error error;
+        uint32_t seed = 13;
+        ork_token tokens[TOKENS_MAX], edited[TOKENS_MAX];
+        ork_session_stats before, after;
+        size_t vocabulary = vocabulary_of(&fixtures[m]), bytes = vocabulary * sizeof(float);
+        float *one_by_one = malloc(ROWS_MAX * bytes);
+        ork_session *session = fixture_session(&fixtures[m], 2, 64), *other = fixture_session(&fixtures[m], 1, 64);
+        fill_random(tokens, 0, TOKENS_MAX, vocabulary, &seed);
+        for (size_t row = 0; row < ROWS_MAX; row++) {
+            fixture_check(ork_session_sync(other, tokens, BEFORE + row + 1, BEFORE + row, &error), &error,
+                          "one by one");
+            memcpy(one_by_one + row * vocabulary, ork_session_logits(other, BEFORE + row), bytes);
+        }
+        for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
+            for (size_t keep = 0; keep < batches[b]; keep++) {
+                size_t end = BEFORE + keep;
+                ork_session_clear(session);
+                fixture_check(ork_session_sync(session, tokens, BEFORE, BEFORE, &error), &error, "before");
+                fixture_check(ork_session_sync(session, tokens, BEFORE + batches[b], BEFORE, &error), &error, "batch");
+                for (size_t row = 0; row < batches[b]; row++)
+                    assert_memory_equal(ork_session_logits(session, BEFORE + row), one_by_one + row * vocabulary,
+                                        bytes);
+                memcpy(edited, tokens, sizeof edited);
+                for (size_t cut = end; cut >= BEFORE && cut + 2 > end; cut--) { /* and once more, one token deeper */
+                    edited[cut] = (ork_token)((size_t)(edited[cut] + 1) % vocabulary);
+                    ork_session_get_stats(session, &before);
+                    fixture_check(ork_session_sync(session, edited, cut + 1, cut, &error), &error, "cut");
+                    ork_session_get_stats(session, &after);
+                    if (batches[b] < ROWS_MAX)
+                        assert_int_equal(after.evaluated_tokens - before.evaluated_tokens, 1);
+                    check_against_fresh(&fixtures[m], session, edited, cut + 1);
+                }
+            }
+        free(one_by_one);
+        ork_session_destroy(session);
+        ork_session_destroy(other);
+    }
+}
+
+/* The limit of the rows above is counted in the memory that a session says it has. */
+static void test_state_memory_is_bounded(void **state)
+{
+    (void)state;
+    ork_session_stats stats;
+    for (int m = 0; m < MODELS; m++) {
+        ork_session *session = fixture_session(&fixtures[m], 1, 64);
+        ork_session_get_stats(session, &stats);
+        bool has_state = strstr(paths[m], "lfm2");
+        assert_int_equal(stats.state_bytes > 0, has_state);
+        /* at most four layers, 64 wide, 3 taps: 9 states and the inputs of 34 rows */
+        assert_true(stats.state_bytes <= 4 * 64 * sizeof(float) * (9 * 2 + 34));
         ork_session_destroy(session);
     }
 }
@@ -248,6 +313,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_edit_equals_fresh),
         cmocka_unit_test(test_appending_computes_only_what_is_new),
+        cmocka_unit_test(test_few_rows_are_cut_anywhere),
+        cmocka_unit_test(test_state_memory_is_bounded),
         cmocka_unit_test(test_interleaved_sessions_do_not_mix),
         cmocka_unit_test(test_snapshot_returns_to_its_position),
         cmocka_unit_test(test_cancelled_session_recovers),

@@ -134,6 +134,7 @@ struct ork_cpu_short_conv {
     const float *w;    /* [taps][n] */
     uint32_t n, taps;
     float *state;      /* [taps - 1][n]: the last u before row 0; replaced by the last u of the rows */
+    float *inputs;     /* [taps - 1 + rows][n]: receives the last u before row 0 and those of the rows; NULL: not wanted */
     float *y;          /* [rows][y_stride] */
     uint64_t y_stride;
 };

@@ -1,6 +1,8 @@
 /* Owns the gated short convolution between its two projections. Channels are independent, so they are what is split. */
 #include "engine/cpu/engine.h"
 
+#include <string.h>
+
 struct convolve_region {
     ork_cpu *cpu;
     const struct ork_cpu_short_conv *layer;
@@ -8,6 +10,19 @@ struct convolve_region {
 };
 
 enum { CHANNEL_UNIT = 16 };
+
+/* Channels begin..end-1 of what the convolution sees, oldest first. The kernel's u are these products, rounded alike. */
+static void keep_inputs(const struct convolve_region *r, uint32_t begin, uint32_t end)
+{
+    const struct ork_cpu_short_conv *l = r->layer;
+    float *inputs = l->inputs + begin;
+    for (uint32_t i = 0; i + 1 < l->taps; i++, inputs += l->n)
+        memcpy(inputs, l->state + (uint64_t)i * l->n + begin, (end - begin) * sizeof *inputs);
+    for (uint32_t row = 0; row < r->rows; row++, inputs += l->n) {
+        const float *b = l->bcx + row * l->bcx_stride + begin;
+        r->cpu->kernels->vector.multiply(inputs, b, b + 2ull * l->n, end - begin);
+    }
+}
 
 static void convolve_region(void *context, uint32_t thread, uint32_t threads)
 {
@@ -19,6 +34,8 @@ static void convolve_region(void *context, uint32_t thread, uint32_t threads)
     end = end * CHANNEL_UNIT < n ? end * CHANNEL_UNIT : n;
     if (begin >= end)
         return;
+    if (l->inputs)
+        keep_inputs(r, begin, end);
     const struct ork_short_conv args = {.b = l->bcx + begin,
                                         .c = l->bcx + n + begin,
                                         .x = l->bcx + 2ull * n + begin,

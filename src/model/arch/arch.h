@@ -14,6 +14,7 @@ struct ork_forward {
     struct ork_state *state;
     const ork_token *tokens; /* [rows] */
     uint32_t rows, past;
+    bool keep_rows;          /* at most ORK_STATE_ROWS rows, after each of which the state shall be restorable */
     float *x;                /* [rows][embedding], the residual stream */
     float *q, *k, *v, *mixed; /* [rows][...], see state.h for the widths */
     float *cosine, *sine;    /* [rows][rope_pairs] */

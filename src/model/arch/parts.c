@@ -128,6 +128,7 @@ void ork_forward_short_conv(struct ork_forward *f, uint32_t i)
                                             .n = hp->embedding,
                                             .taps = hp->conv_taps,
                                             .state = f->state->layers[i].conv,
+                                            .inputs = f->keep_rows ? f->state->layers[i].conv_inputs : NULL,
                                             .y = f->mixed,
                                             .y_stride = e};
     ork_cpu_convolve(f->cpu, &conv, f->rows);
