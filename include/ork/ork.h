@@ -617,7 +617,8 @@ ORK_API void ork_lookup_destroy(ork_lookup *lookup);
 ORK_API ork_status ork_lookup_draft(ork_lookup *lookup, const ork_token *tokens, size_t count, size_t room,
                                     ork_token *draft, size_t *draft_count, ork_error *error);
 /* As ork_session_sync(session, tokens, count, count - 1, error), but behind the list the session may then hold a draft of
- * at most `room` tokens, as far as context and batch_rows allow. Errors are those of ork_session_sync. */
+ * at most `room` tokens, as far as context and batch_rows allow. An overlay, which only
+ * single rows have, allows none. Errors are those of ork_session_sync. */
 ORK_API ork_status ork_lookup_sync(ork_lookup *lookup, ork_session *session, const ork_token *tokens, size_t count,
                                    size_t room, ork_error *error);
 ORK_API void ork_lookup_get_stats(const ork_lookup *lookup, ork_lookup_stats *stats);

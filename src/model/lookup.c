@@ -224,6 +224,8 @@ ork_status ork_lookup_sync(ork_lookup *lookup, ork_session *session, const ork_t
         room = stats.context_length - count;
     if (room > stats.batch_rows - 1)
         room = stats.batch_rows - 1;
+    if (stats.overlay.on)
+        room = 0; /* rows of a batch have no overlay, so text would depend on drafts */
     if (ork_session_holds(session, tokens, count)) {
         if (count >= lookup->awaited && count < lookup->awaited_end)
             lookup->stats.accepted++;
