@@ -81,7 +81,7 @@ void rig_model_free(struct rig_model *model)
     model->count = 0;
 }
 
-static void make_input(struct ork_activation *x, uint32_t rows, uint32_t k, uint64_t *random)
+void rig_input(struct ork_activation *x, uint32_t rows, uint32_t k, uint64_t *random)
 {
     uint32_t padded = (k + 31) / 32 * 32;
     float *values = malloc(sizeof *values * rows * k);
@@ -103,6 +103,15 @@ static void make_input(struct ork_activation *x, uint32_t rows, uint32_t k, uint
     };
     for (uint32_t row = 0; row < rows; row++)
         rig_kernels()->vector.quantize(x, row);
+}
+
+void rig_input_free(struct ork_activation *x)
+{
+    free((void *)(uintptr_t)x->f32);
+    free(x->plain);
+    free(x->split);
+    free(x->scales);
+    free(x->sums);
 }
 
 static void compute(const struct ork_offload_task *task, float *y)
@@ -139,7 +148,7 @@ void rig_task(struct rig_group *group, const struct ork_matrix *w, uint32_t expe
     struct ork_offload_task *task = &group->tasks[group->count];
     struct ork_activation *x = &group->inputs[group->count];
     uint32_t tall = gathered ? 2 * m + 3 : m, *rows = NULL;
-    make_input(x, tall, w->k, random);
+    rig_input(x, tall, w->k, random);
     if (gathered) {
         rows = malloc(m * sizeof *rows);
         assert_non_null(rows);
@@ -186,12 +195,7 @@ void rig_run(struct rig_group *group, const struct ork_offload *offload, struct 
 void rig_group_free(struct rig_group *group)
 {
     for (uint32_t i = 0; i < group->count; i++) {
-        struct ork_activation *x = &group->inputs[i];
-        free((void *)(uintptr_t)x->f32);
-        free(x->plain);
-        free(x->split);
-        free(x->scales);
-        free(x->sums);
+        rig_input_free(&group->inputs[i]);
         free((void *)(uintptr_t)group->tasks[i].x_rows);
         free(group->tasks[i].y);
         free(group->right[i]);

@@ -38,6 +38,9 @@ const struct ork_matrix *rig_add(struct rig_model *model, enum ork_tier tier, ui
                                  uint32_t layer);
 void rig_model_free(struct rig_model *model);
 
+/* Random rows and their codes, one scale a row. */
+void rig_input(struct ork_activation *x, uint32_t rows, uint32_t k, uint64_t *random);
+void rig_input_free(struct ork_activation *x);
 /* Adds a task of m rows; gathered: of random rows of a taller input. */
 void rig_task(struct rig_group *group, const struct ork_matrix *w, uint32_t expert, uint32_t m, bool gathered,
               uint64_t *random);

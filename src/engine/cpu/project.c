@@ -25,7 +25,8 @@ static float *target(const struct project_region *r, const struct ork_cpu_output
     return output->add ? r->cpu->projected : output->y;
 }
 
-/* Bias and sum of one row of an output. */
+/* Bias and sum of one row of an output. What a late chain corrects later stays without the bias, so that of equal results
+ * nothing is left. */
 static void complete_row(const struct project_region *r, const struct ork_cpu_output *output, uint32_t row,
                          struct ork_cpu_channels channels)
 {
@@ -33,6 +34,12 @@ static void complete_row(const struct project_region *r, const struct ork_cpu_ou
     uint32_t n = channels.n_end - channels.n_begin;
     uint64_t stride;
     float *part = target(r, output, &stride) + row * stride + channels.n_begin;
+    if (output->bias && output->add && r->chain.index != ORK_OVERLAY_NONE && !r->chain.replaces) {
+        float *sum = output->y + row * output->y_stride + channels.n_begin;
+        for (uint32_t i = 0; i < n; i++)
+            sum[i] += part[i] + output->bias[channels.n_begin + i];
+        return;
+    }
     if (output->bias)
         vector->add(part, part, output->bias + channels.n_begin, n);
     if (output->add && !r->chain.replaces) {
@@ -154,7 +161,7 @@ static void replace_results(const struct project_region *r)
         ork_cpu_chain_done(r->cpu, &r->chain);
 }
 
-/* A late chain has one member, whose result has been added to the stream. */
+/* A late chain has one member, whose result has been added to the stream, with a bias that is not in it. */
 static void keep_results(const struct project_region *r)
 {
     for (uint32_t i = 0; i < r->output_count; i++) {
@@ -163,8 +170,6 @@ static void keep_results(const struct project_region *r)
         float *part = target(r, output, &stride);
         if (!output->add || ork_cpu_chain_find(r->cpu, output->w, 1).index != r->chain.index)
             continue;
-        for (uint32_t j = 0; output->bias && j < output->w->n; j++)
-            part[j] -= output->bias[j];
         ork_cpu_chain_keep(r->cpu, &r->chain, part, output->w->n);
     }
 }

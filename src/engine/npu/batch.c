@@ -91,6 +91,7 @@ void ork_npu_begin(void *context, struct ork_offload_task *tasks, uint32_t count
     ork_npu *npu = context;
     struct ork_npu_batch *batch = &npu->batch;
     unsigned is_free = ORK_NPU_FREE;
+    ork_npu_recovered_wait(npu);
     bool open = atomic_load(&npu->health) == ORK_NPU_WELL &&
                 atomic_compare_exchange_strong(&batch->phase, &is_free, ORK_NPU_FILLING);
     uint32_t taken = 0;
@@ -153,7 +154,6 @@ void ork_npu_finish(void *context)
         return;
     for (uint32_t i = 0; i < batch->count; i++)
         batch->tasks[batch->indices[i]].done = batch->done[i];
-    ork_npu_overlay_note_wait(npu);
     atomic_store(&batch->phase, ORK_NPU_FREE);
 }
 
@@ -281,6 +281,7 @@ static void give_back(ork_npu *npu, uint32_t count)
         ork_npu_count(&npu->counters.matmuls, 1);
         ork_npu_count(&npu->counters.multiply_adds, (uint64_t)product->m * product->n_used * batch->copies[copy].w->k);
     }
+    ork_npu_overlay_note_wait(npu);
     atomic_store(&batch->phase, waits ? ORK_NPU_COMPLETE : ORK_NPU_FREE);
     if (waits)
         ork_npu_word_wake(&batch->phase);

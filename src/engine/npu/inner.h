@@ -243,7 +243,8 @@ struct ork_npu {
     } asks[ORK_NPU_WANTED_MAX];
     struct ork_npu_wanted wanted[ORK_NPU_WANTED_MAX];
     uint32_t wanted_count;
-    atomic_ullong waited_ns; /* virtual time until which a caller has waited, for the overlay; 0: nothing new */
+    /* For the overlay: virtual time until which a caller has waited, 0: nothing new; when the last recovery ended. */
+    atomic_ullong waited_ns, recovered_ns;
     atomic_uint beat; /* the owner's sign of life */
 
     pthread_t owner;

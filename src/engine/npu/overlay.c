@@ -6,7 +6,7 @@
  * seen the job's end or has recovered. Chains run one after the other on one core.
  *
  * Where the device's time is virtual the caller's time is too: a chain begins and is asked for when the plan says that the
- * CPU would be there. The question then waits for the owner, and compares times. */
+ * CPU would be there. Both then wait for the owner, and compare times: what it does in real time must not show. */
 #include "engine/npu/overlay.h"
 
 #include "base/checked.h"
@@ -75,6 +75,7 @@ struct ork_npu_overlay {
     struct slot slots[ORK_NPU_OVERLAY_SLOTS];
     uint32_t slot_count;
     struct counters counters;
+    atomic_bool is_cut_off; /* no core is left that sees the chains' domain */
     /* The caller's. */
     uint64_t sequence;
     struct slot *lent; /* whose correction the caller looks at */
@@ -143,41 +144,6 @@ static struct slot *free_slot(struct ork_npu_overlay *overlay)
     return NULL;
 }
 
-static bool is_idle(const struct ork_npu_overlay *overlay, uint64_t begin_ns)
-{
-    const ork_npu *npu = overlay->npu;
-    if (atomic_load_explicit(&npu->health, memory_order_acquire) != ORK_NPU_WELL ||
-        atomic_load_explicit(&npu->batch.phase, memory_order_relaxed) != ORK_NPU_FREE)
-        return false;
-    /* Late chains may wait for each other; others find the device free or do without it. */
-    return overlay->interface.late || !is_virtual(overlay) || device_now_ns(overlay) <= begin_ns;
-}
-
-static bool begin(void *context, uint32_t index, const struct ork_activation *x)
-{
-    struct ork_npu_overlay *overlay = context;
-    struct chain *chain = &overlay->chains[index];
-    const uint64_t begin_ns = is_virtual(overlay) ? begin_time_ns(overlay, index) : 0;
-    struct slot *slot = free_slot(overlay);
-    ork_npu_count(&overlay->counters.planned, 1);
-    if (!slot || !is_idle(overlay, begin_ns)) {
-        ork_npu_count(&overlay->counters.busy, 1);
-        return false;
-    }
-    slot->chain = index;
-    slot->sequence = overlay->sequence++;
-    slot->begin_ns = begin_ns;
-    slot->pending = overlay->interface.late;
-    slot->own_count = 0;
-    slot->scale = x->scales[0];
-    memcpy(slot->codes, x->plain, chain->k);
-    chain->slot = (uint32_t)(slot - overlay->slots);
-    ork_npu_count(&overlay->counters.submitted, 1);
-    atomic_store_explicit(&slot->phase, SLOT_OPEN, memory_order_release);
-    ork_npu_owner_ring(overlay->npu);
-    return true;
-}
-
 static bool is_under_way(unsigned phase)
 {
     return phase == SLOT_OPEN || phase == SLOT_RUNNING;
@@ -200,6 +166,54 @@ static void wait_for_owner(struct ork_npu_overlay *overlay, struct slot *slot)
             return;
         ork_npu_word_wait(&slot->phase, phase, ORK_NPU_BEAT_LOOK_US);
     }
+}
+
+/* Virtual time alone: until the owner is through with everything that was begun, and with what came of it. */
+static void wait_until_quiet(struct ork_npu_overlay *overlay)
+{
+    for (uint32_t i = 0; i < overlay->slot_count; i++)
+        wait_for_owner(overlay, &overlay->slots[i]);
+    ork_npu_recovered_wait(overlay->npu);
+}
+
+/* Late chains may wait for each other; others find the device free or do without it. */
+static bool is_idle(const struct ork_npu_overlay *overlay, uint64_t begin_ns)
+{
+    const ork_npu *npu = overlay->npu;
+    if (atomic_load_explicit(&npu->health, memory_order_acquire) != ORK_NPU_WELL ||
+        atomic_load_explicit(&npu->batch.phase, memory_order_relaxed) != ORK_NPU_FREE ||
+        atomic_load_explicit(&overlay->is_cut_off, memory_order_relaxed))
+        return false;
+    if (!is_virtual(overlay))
+        return true;
+    return (overlay->interface.late ? atomic_load(&npu->recovered_ns) : device_now_ns(overlay)) <= begin_ns;
+}
+
+static bool begin(void *context, uint32_t index, const struct ork_activation *x)
+{
+    struct ork_npu_overlay *overlay = context;
+    struct chain *chain = &overlay->chains[index];
+    if (is_virtual(overlay))
+        wait_until_quiet(overlay);
+    const uint64_t begin_ns = is_virtual(overlay) ? begin_time_ns(overlay, index) : 0;
+    struct slot *slot = free_slot(overlay);
+    ork_npu_count(&overlay->counters.planned, 1);
+    if (!slot || !is_idle(overlay, begin_ns)) {
+        ork_npu_count(&overlay->counters.busy, 1);
+        return false;
+    }
+    slot->chain = index;
+    slot->sequence = overlay->sequence++;
+    slot->begin_ns = begin_ns;
+    slot->pending = overlay->interface.late;
+    slot->own_count = 0;
+    slot->scale = x->scales[0];
+    memcpy(slot->codes, x->plain, chain->k);
+    chain->slot = (uint32_t)(slot - overlay->slots);
+    ork_npu_count(&overlay->counters.submitted, 1);
+    atomic_store_explicit(&slot->phase, SLOT_OPEN, memory_order_release);
+    ork_npu_owner_ring(overlay->npu);
+    return true;
 }
 
 /* Takes a slot from the owner if it is still at it. Returns the last phase before. */
@@ -294,8 +308,9 @@ static void forget(void *context)
         if (!slot->pending)
             continue;
         slot->pending = false;
-        ork_npu_count(&overlay->counters.late, 1);
-        drop(slot);
+        if (is_virtual(overlay))
+            wait_for_owner(overlay, slot);
+        ork_npu_count(drop(slot) == SLOT_FAULTED ? &overlay->counters.faulted : &overlay->counters.late, 1);
     }
 }
 
@@ -358,10 +373,11 @@ static struct slot *oldest_open(struct ork_npu_overlay *overlay)
     return oldest;
 }
 
-static bool run_slot(ork_npu *npu, const struct ork_npu_overlay *overlay, struct slot *slot)
+static bool run_slot(ork_npu *npu, struct ork_npu_overlay *overlay, struct slot *slot)
 {
     const struct chain *chain = &overlay->chains[slot->chain];
-    const struct ork_npu_lane *lane = &npu->lanes[lane_with_core(npu)];
+    const uint32_t domain = overlay->buffers[chain->buffer].domain;
+    const uint32_t mask = npu->lanes[npu->capabilities->core_per_domain ? domain : 0].core_mask;
     struct ork_npu_product product = {
         .weight = {.buffer = &overlay->buffers[chain->buffer],
                    .offset = chain->offset,
@@ -377,10 +393,12 @@ static bool run_slot(ork_npu *npu, const struct ork_npu_overlay *overlay, struct
         .w_scales = chain->scales,
         .y = slot->result,
         .y_stride = chain->n,
-        .core_mask = lane->core_mask & (0u - lane->core_mask),
+        .core_mask = mask & (0u - mask),
     };
     const uint32_t order = 0;
     struct ork_npu_run run = {.products = &product, .order = &order, .count = 1};
+    if (!mask)
+        atomic_store(&overlay->is_cut_off, true);
     if (is_virtual(overlay))
         npu->clock->sleep_until(npu->clock, slot->begin_ns);
     ork_npu_run_products(npu, &run);
@@ -479,6 +497,10 @@ static ork_status lay_out(struct ork_npu_overlay *overlay, const struct ork_npu_
         sizes[chain->buffer] += bytes;
     }
     qsort(overlay->members, overlay->member_count, sizeof *overlay->members, compare_members);
+    for (uint32_t i = 1; i < overlay->member_count; i++)
+        if (overlay->members[i].matrix == overlay->members[i - 1].matrix)
+            return ork_error_set(error, ORK_BAD_ARGUMENT, overlay->members[i].matrix->name, -1,
+                                 "is in chains more than once");
     return ORK_OK;
 }
 
@@ -579,6 +601,12 @@ static ork_status fill(ork_npu *npu, struct ork_npu_overlay *overlay, const stru
     if (!sizes)
         return ork_error_no_memory(error, "overlay", params->count * sizeof *sizes);
     status = lay_out(overlay, params, chunk, sizes, error);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < overlay->buffer_count && !status; i++)
+        bytes += sizes[i];
+    if (bytes > ork_npu_overlay_room(npu))
+        status = ork_error_set(error, ORK_NO_MEMORY, "overlay", -1, "%llu bytes of weights, and there is room for %llu",
+                               (unsigned long long)bytes, (unsigned long long)ork_npu_overlay_room(npu));
     for (uint32_t i = 0; i < overlay->buffer_count && !status; i++) {
         status = npu->device->ops->allocate(npu->device, domain, sizes[i], &overlay->buffers[i], error);
         if (status)

@@ -8,7 +8,7 @@
 bool ork_npu_overlay_serve(ork_npu *npu);
 /* Device memory that chains hold. Owner thread alone. */
 uint64_t ork_npu_overlay_bytes(const ork_npu *npu);
-/* Where time is virtual: a caller has waited for a batch until now. */
+/* Where time is virtual: a caller waits for a batch until now. Owner thread alone. */
 void ork_npu_overlay_note_wait(ork_npu *npu);
 
 #endif

@@ -6,6 +6,7 @@
 #include "engine/npu/recover.h"
 
 #include "engine/npu/multiply.h"
+#include "engine/npu/owner.h"
 #include "engine/npu/self_test.h"
 
 #include <stdio.h>
@@ -206,8 +207,16 @@ void ork_npu_recover(ork_npu *npu)
     npu->outcomes = outcomes;
     npu->suspects = 0;
     ork_npu_quarantine_update(npu);
+    atomic_store(&npu->recovered_ns, npu->clock->now_ns(npu->clock));
     unsigned recovering = ORK_NPU_RECOVERING;
     atomic_compare_exchange_strong(&npu->health, &recovering, ORK_NPU_WELL);
+    ork_npu_word_wake(&npu->health);
+}
+
+void ork_npu_recovered_wait(ork_npu *npu)
+{
+    while (npu->capabilities->virtual_time && atomic_load(&npu->health) == ORK_NPU_RECOVERING)
+        ork_npu_word_wait(&npu->health, ORK_NPU_RECOVERING, ORK_NPU_BEAT_LOOK_US);
 }
 
 void ork_npu_idle_force(ork_npu *npu)
