@@ -18,6 +18,7 @@
 /* One test; 0 in threads and ubatch: chosen. */
 typedef struct bench_case {
     uint64_t batch, ubatch, threads, depth, prompt, generate;
+    uint32_t draft_max; /* 0: no lookup */
     ork_kv_type type_key, type_value;
 } bench_case;
 
@@ -38,14 +39,26 @@ typedef struct bench_model {
     char cpu[128];
 } bench_model;
 
-static void random_tokens(ork_token *tokens, size_t count, const ork_model *model, uint32_t vocabulary_size)
+static uint32_t random_below(uint64_t *state, uint64_t limit)
 {
-    uint64_t state = 0x6f726b2062656e63u; /* the same tokens in every run */
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return (uint32_t)((*state >> 32) * limit >> 32);
+}
+
+/* The same tokens in every run. From `from` on `repeats` percent of them go on copying from an earlier place; the others
+ * are new, and the copy goes on elsewhere. */
+static void random_tokens(ork_token *tokens, size_t count, size_t from, uint32_t repeats, const ork_model *model,
+                          uint32_t vocabulary_size)
+{
+    uint64_t state = 0x6f726b2062656e63u;
+    size_t place = 0;
     for (size_t i = 0; i < count; i++) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        tokens[i] = (ork_token)((state >> 32) * vocabulary_size >> 32);
+        bool is_copy = i && i >= from && repeats && random_below(&state, 100) < repeats;
+        tokens[i] = is_copy ? tokens[place++] : (ork_token)random_below(&state, vocabulary_size);
+        if (!is_copy && i && repeats)
+            place = random_below(&state, i);
     }
     if (count && ork_token_adds_bos(model))
         tokens[0] = ork_token_bos(model);
@@ -58,10 +71,12 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static int sync_to(ork_session *session, const ork_token *tokens, size_t count)
+/* lookup: NULL for none; with one, `left` more tokens follow. */
+static int sync_to(ork_session *session, ork_lookup *lookup, const ork_token *tokens, size_t count, size_t left)
 {
     ork_error error;
-    ork_status status = ork_session_sync(session, tokens, count, count - 1, &error);
+    ork_status status = lookup ? ork_lookup_sync(lookup, session, tokens, count, left, &error)
+                               : ork_session_sync(session, tokens, count, count - 1, &error);
     if (status == ORK_CANCELLED)
         return cli_interrupt_exit_code();
     return status == ORK_OK ? CLI_OK : cli_report_error(&error);
@@ -86,16 +101,16 @@ static int check_logits(const ork_session *session, size_t position, uint32_t vo
 }
 
 /* Runs the prompt and the generation of a case behind what the session holds. */
-static int run_case(ork_session *session, const bench_case *test, const ork_token *tokens)
+static int run_case(ork_session *session, ork_lookup *lookup, const bench_case *test, const ork_token *tokens)
 {
     size_t count = test->depth, prompt_end = test->depth + test->prompt, end = prompt_end + test->generate;
     int code = CLI_OK;
     while (code == CLI_OK && count < prompt_end) {
         count = prompt_end - count > test->batch ? count + test->batch : prompt_end;
-        code = sync_to(session, tokens, count);
+        code = sync_to(session, NULL, tokens, count, 0);
     }
-    while (code == CLI_OK && count < end)
-        code = sync_to(session, tokens, ++count);
+    for (count++; code == CLI_OK && count <= end; count++)
+        code = sync_to(session, lookup, tokens, count, end - count);
     return code;
 }
 
@@ -108,14 +123,32 @@ static int go_to_depth(ork_session *session, const bench_case *test, const ork_t
     ork_session_clear(session);
     if (!test->depth)
         return CLI_OK;
-    int code = sync_to(session, tokens, test->depth);
+    int code = sync_to(session, NULL, tokens, test->depth, 0);
     if (code == CLI_OK && ork_session_snapshot(session, snapshot, &error) != ORK_OK)
         code = cli_report_error(&error);
     return code;
 }
 
+/* One timed repetition, with a lookup that has seen nothing yet where the case wants one. */
+static int run_repetition(const bench_model *model, ork_session *session, const bench_case *test,
+                          const ork_token *tokens, uint64_t *sample_ns, ork_lookup_stats *lookup_stats)
+{
+    ork_lookup_params params = {.draft_max = test->draft_max};
+    ork_lookup *lookup = NULL;
+    ork_error error;
+    if (test->draft_max && ork_lookup_create(model->opened.model, &params, &lookup, &error) != ORK_OK)
+        return cli_report_error(&error);
+    uint64_t start = now_ns();
+    int code = run_case(session, lookup, test, tokens);
+    *sample_ns = now_ns() - start;
+    if (lookup)
+        ork_lookup_get_stats(lookup, lookup_stats);
+    ork_lookup_destroy(lookup);
+    return code;
+}
+
 static int measure(const bench_plan *plan, const bench_model *model, ork_session *session, const bench_case *test,
-                   const ork_token *tokens, uint64_t *samples_ns)
+                   const ork_token *tokens, uint64_t *samples_ns, ork_lookup_stats *lookup_stats)
 {
     const cli_settings *settings = plan->settings;
     size_t end = test->depth + test->prompt + test->generate;
@@ -126,7 +159,7 @@ static int measure(const bench_plan *plan, const bench_model *model, ork_session
         warmup.depth = 0;
         warmup.generate = warmup.generate ? 1 : 0;
         ork_session_clear(session);
-        code = run_case(session, &warmup, tokens);
+        code = run_case(session, NULL, &warmup, tokens);
     }
     for (int64_t i = 0; code == CLI_OK && i < settings->repetitions; i++) {
         if (settings->bench_progress)
@@ -134,9 +167,7 @@ static int measure(const bench_plan *plan, const bench_model *model, ork_session
         code = go_to_depth(session, test, tokens, &snapshot);
         if (code != CLI_OK)
             break;
-        uint64_t start = now_ns();
-        code = run_case(session, test, tokens);
-        samples_ns[i] = now_ns() - start;
+        code = run_repetition(model, session, test, tokens, &samples_ns[i], lookup_stats);
         if (code == CLI_OK)
             code = check_logits(session, end - 1, model->summary->vocabulary_size);
     }
@@ -146,7 +177,7 @@ static int measure(const bench_plan *plan, const bench_model *model, ork_session
 }
 
 static void print_row(bench_plan *plan, const bench_model *model, const bench_case *test, const ork_session *session,
-                      const uint64_t *samples_ns, const cli_npu_troubles *before)
+                      const uint64_t *samples_ns, const ork_lookup_stats *lookup, const cli_npu_troubles *before)
 {
     static const char *const kv_names[] = {[ORK_KV_F16] = "f16", [ORK_KV_F32] = "f32"};
     ork_session_stats stats;
@@ -183,6 +214,11 @@ static void print_row(bench_plan *plan, const bench_model *model, const bench_ca
         .prompt = test->prompt,
         .generate = test->generate,
         .depth = test->depth,
+        .draft_max = test->draft_max,
+        .repeats = test->generate ? (uint64_t)plan->settings->bench_repeats : 0,
+        .passes = lookup->passes,
+        .drafted = lookup->drafted,
+        .accepted = lookup->accepted,
         .time = moment,
         .samples_ns = samples_ns,
         .sample_count = (size_t)plan->settings->repetitions,
@@ -215,6 +251,7 @@ static int run_test(bench_plan *plan, const bench_model *model, const bench_case
     params.kv_type_value = test->type_value;
     ork_session *session;
     ork_session_stats stats;
+    ork_lookup_stats lookup = {0};
     cli_npu_troubles before = cli_npu_get_troubles(&model->opened.npu);
     int code = cli_session_create(&model->opened, &params, &session);
     if (code != CLI_OK)
@@ -225,11 +262,12 @@ static int run_test(bench_plan *plan, const bench_model *model, const bench_case
                         stats.context_length);
     ork_token *tokens = cli_allocate(count * sizeof *tokens);
     uint64_t *samples_ns = cli_allocate((size_t)plan->settings->repetitions * sizeof *samples_ns);
-    random_tokens(tokens, count, model->opened.model, model->summary->vocabulary_size);
+    random_tokens(tokens, count, test->depth + test->prompt, (uint32_t)plan->settings->bench_repeats,
+                  model->opened.model, model->summary->vocabulary_size);
     if (code == CLI_OK)
-        code = measure(plan, model, session, test, tokens, samples_ns);
+        code = measure(plan, model, session, test, tokens, samples_ns, &lookup);
     if (code == CLI_OK)
-        print_row(plan, model, test, session, samples_ns, &before);
+        print_row(plan, model, test, session, samples_ns, &lookup, &before);
     code = cli_npu_end(&model->opened.npu, session, code);
     free(samples_ns);
     free(tokens);
@@ -294,12 +332,31 @@ static int run_model(bench_plan *plan, const char *path)
     return code;
 }
 
+/* A list, or one default value when it is empty. */
+static const int64_t *values_of(const cli_number_list *list, const int64_t *value, size_t *count)
+{
+    *count = list->count ? list->count : 1;
+    return list->count ? list->items : value;
+}
+
 static void add_case(bench_plan *plan, bench_case test)
 {
     if (!test.prompt && !test.generate)
         return;
     plan->cases = cli_reallocate(plan->cases, (plan->case_count + 1) * sizeof *plan->cases);
     plan->cases[plan->case_count++] = test;
+}
+
+/* A test that generates: with every longest draft that is asked for. */
+static void add_generation(bench_plan *plan, bench_case test)
+{
+    static const int64_t off = 0;
+    size_t count;
+    const int64_t *lengths = values_of(&plan->settings->bench_lookup, &off, &count);
+    for (size_t i = 0; i < count; i++) {
+        test.draft_max = (uint32_t)lengths[i];
+        add_case(plan, test);
+    }
 }
 
 /* The tests of one combination of parameters: every -p, every -n, every -pg. */
@@ -322,7 +379,7 @@ static int add_tests(bench_plan *plan, bench_case base)
     for (size_t i = 0; i < length_count; i++) {
         base.prompt = 0;
         base.generate = (uint64_t)lengths[i];
-        add_case(plan, base);
+        add_generation(plan, base);
     }
     for (size_t i = 0; i < pairs; i++) {
         unsigned prompt, length;
@@ -332,7 +389,7 @@ static int add_tests(bench_plan *plan, bench_case base)
             return cli_usage("bench", "-pg: '%s' is not P,N", settings->bench_pairs.items[i]);
         base.prompt = prompt;
         base.generate = length;
-        add_case(plan, base);
+        add_generation(plan, base);
     }
     return CLI_OK;
 }
@@ -353,13 +410,6 @@ static int parse_types(const cli_text_list *list, const char *option, ork_kv_typ
     if (!*count)
         types[(*count)++] = ORK_KV_F16;
     return CLI_OK;
-}
-
-/* A list, or one default value when it is empty. */
-static const int64_t *values_of(const cli_number_list *list, const int64_t *value, size_t *count)
-{
-    *count = list->count ? list->count : 1;
-    return list->count ? list->items : value;
 }
 
 static int plan_cases(bench_plan *plan)
@@ -411,6 +461,7 @@ static void set_printers(bench_plan *plan)
         .type_value = settings->bench_type_value.count > 0,
         .load_mode = settings->load_mode != ORK_LOAD_AUTO,
         .npu = settings->npu_kind != 0,
+        .lookup = settings->bench_lookup.count > 0,
     };
     plan->printers[0] = (cli_bench_printer){.format = settings->bench_output, .columns = columns};
     plan->printers[1] = (cli_bench_printer){.format = settings->bench_errors, .to_errors = true, .columns = columns};

@@ -133,6 +133,11 @@ static size_t list_fields(const cli_bench_row *row, bench_field *fields)
     INTEGER("overlay_late", row->overlay_late);
     INTEGER("overlay_faulted", row->overlay_faulted);
     INTEGER("overlay_bytes", row->overlay_bytes);
+    INTEGER("repeats", row->repeats);
+    INTEGER("lookup", row->draft_max);
+    INTEGER("lookup_passes", row->passes);
+    INTEGER("lookup_drafted", row->drafted);
+    INTEGER("lookup_accepted", row->accepted);
     return n;
 }
 
@@ -251,6 +256,7 @@ static void print_markdown(const cli_bench_printer *printer, const cli_bench_row
         {"type_v", 6, printer->columns.type_value},
         {"lm", 6, printer->columns.load_mode},
         {"npu", 15, printer->columns.npu},
+        {"lookup", 13, printer->columns.lookup},
         {"test", 15, true},
         {"t/s", 20, true},
     };
@@ -278,13 +284,18 @@ static void print_markdown(const cli_bench_printer *printer, const cli_bench_row
         snprintf(values[9], sizeof values[9], "%s", row->load_mode);
         snprintf(values[10], sizeof values[10], "%s %.1f %%%s", row->npu, 100 * row->npu_share,
                  row->npu_off ? ", off" : "");
+        if (row->draft_max)
+            snprintf(values[11], sizeof values[11], "%llu, %.0f %%", (unsigned long long)row->draft_max,
+                     row->drafted ? 100.0 * (double)row->accepted / (double)row->drafted : 0.0);
+        else
+            snprintf(values[11], sizeof values[11], "off");
         if (row->prompt && row->generate)
-            snprintf(values[11], sizeof values[11], "pp%llu+tg%llu%s", (unsigned long long)row->prompt,
+            snprintf(values[12], sizeof values[12], "pp%llu+tg%llu%s", (unsigned long long)row->prompt,
                      (unsigned long long)row->generate, depth);
         else
-            snprintf(values[11], sizeof values[11], "%s%llu%s", row->prompt ? "pp" : "tg",
+            snprintf(values[12], sizeof values[12], "%s%llu%s", row->prompt ? "pp" : "tg",
                      (unsigned long long)(row->prompt + row->generate), depth);
-        snprintf(values[12], sizeof values[12], "%.2f ± %.2f", mean, deviation);
+        snprintf(values[13], sizeof values[13], "%.2f ± %.2f", mean, deviation);
     }
     emit(printer, "|");
     for (size_t i = 0; i < CELL_COUNT; i++) {

@@ -1,5 +1,5 @@
 /* What one benchmark row holds, and llama-bench's five ways to print it. The field names are llama-bench's, so that
- * scripts that read its files work; engine, tier_plan, bytes_per_token and those of the NPU are added. */
+ * scripts that read its files work; engine, tier_plan, bytes_per_token and those of the NPU and of drafts are added. */
 #ifndef ORK_CLI_BENCH_OUTPUT_H
 #define ORK_CLI_BENCH_OUTPUT_H
 
@@ -13,6 +13,9 @@ typedef struct cli_bench_row {
     uint32_t build_number;
     uint64_t model_size_bytes, parameter_count, bytes_per_token;
     uint64_t batch, ubatch, threads, prompt, generate, depth;
+    uint64_t draft_max; /* of a lookup, 0: none; the three behind are of one repetition */
+    uint64_t passes, drafted, accepted;
+    uint64_t repeats; /* percent of the generated tokens that copy */
     const char *cpu_mask; /* "0x0" for none, as llama-bench says it */
     int64_t poll;
     const char *time; /* ISO 8601, UTC */
@@ -27,7 +30,7 @@ typedef struct cli_bench_row {
 
 /* Columns of the markdown table that are only there when asked for. */
 typedef struct cli_bench_columns {
-    bool batch, ubatch, type_key, type_value, load_mode, npu;
+    bool batch, ubatch, type_key, type_value, load_mode, npu, lookup;
 } cli_bench_columns;
 
 typedef struct cli_bench_printer {

@@ -55,11 +55,13 @@ typedef struct cli_settings {
     double temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
     int conversation;  /* -1: by circumstances, 0, 1 */
     int64_t draft_max; /* -1: chosen */
-    int lookup;        /* also bench */
+    int lookup;
     int single_turn, ignore_eos, special, escape, display_prompt, dump_prompt, stats;
 
     /* bench */
     cli_number_list bench_prompt, bench_generate, bench_depth, bench_threads, bench_batch, bench_ubatch;
+    cli_number_list bench_lookup;
+    int64_t bench_repeats; /* percent */
     cli_text_list bench_pairs, bench_type_key, bench_type_value;
     int64_t repetitions, delay;
     int no_warmup, bench_progress, bench_output, bench_errors; /* cli_bench_format */

@@ -13,7 +13,8 @@ from support import ProgramTest
 FIELDS = ["build_commit", "build_number", "cpu_info", "gpu_info", "backends", "model_filename", "model_type", "model_size",
           "model_n_params", "n_batch", "n_ubatch", "n_threads", "cpu_mask", "cpu_strict", "poll", "type_k", "type_v",
           "n_gpu_layers", "n_prompt", "n_gen", "n_depth", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts",
-          "engine", "tier_plan", "bytes_per_token", "npu", "npu_share", "npu_declined", "npu_redone", "npu_faults", "npu_off"]
+          "engine", "tier_plan", "bytes_per_token", "npu", "npu_share", "npu_declined", "npu_redone", "npu_faults", "npu_off",
+          "repeats", "lookup", "lookup_passes", "lookup_drafted", "lookup_accepted"]
 SMALL = ("-p", "6", "-n", "3", "-r", "2", "-t", "1")
 
 
@@ -39,6 +40,28 @@ class Bench(ProgramTest):
             self.assertIn(row["engine"], ("scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "i8mm"))
             self.assertIn("nf4", row["tier_plan"])
             self.assertEqual(row["n_threads"], 1)
+
+    def test_lookup(self):
+        common = ("-n", "200", "-r", "1", "-t", "1", "--lookup", "0,4,16")
+        rows = self.rows("-p", "6", *common)
+        self.assertEqual([(row["n_prompt"], row["lookup"]) for row in rows], [(6, 0), (0, 0), (0, 4), (0, 16)])
+        for row in rows[2:]:  # random tokens: nothing to draft
+            self.assertEqual(row["lookup_passes"] + row["lookup_accepted"], 200)
+            self.assertLess(row["lookup_drafted"], 10)
+        rows = self.rows("-p", "0", "-d", "40", *common, "--repeats", "97")
+        self.assertEqual([row["lookup_passes"] for row in rows][0], 0)
+        for row in rows[1:]:
+            self.assertEqual(row["lookup_passes"] + row["lookup_accepted"], 200)
+            self.assertGreater(row["lookup_accepted"], 50)
+            self.assertEqual(row["repeats"], 97)
+        self.assertLess(rows[2]["lookup_passes"], rows[1]["lookup_passes"])
+        again = self.rows("-p", "0", "-d", "40", *common, "--repeats", "97")
+        for name in ("lookup_passes", "lookup_drafted", "lookup_accepted"):
+            self.assertEqual([row[name] for row in rows], [row[name] for row in again])
+        table = self.ork("bench", self.pack(), "-p", "0", *common).stdout
+        self.assertRegex(table, r"\| +lookup \|")
+        self.refused("bench", self.pack(), "--lookup", "32", code=2)
+        self.refused("bench", self.pack(), "--repeats", "101", code=2)
 
     def test_jsonl_csv_sql_say_the_same_fields(self):
         lines = self.ork("bench", self.pack(), *SMALL, "-o", "jsonl").stdout.splitlines()
