@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Measures whether the overlay ever slows decoding down: tokens a second with it and without, taking turns.
+
+Owns: the runs and their table. Must not know: how ork plans or computes.
+The pack needs matrices in n8. The NPU is the software device by the clock on the wall, on a core that the CPU's threads leave to it,
+so `--threads` must be less than the cores. Its board file is RK3588's with times of nothing, so that a job takes what this machine
+takes to play it; the fault script makes it answer late or never. Plain decoding reads the same base planes.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+import bench_common as common
+
+SECONDS_MAX = 600
+CASES = {
+    # name: (device, fault script)
+    "on time": "",
+    "late": "seed=1;late:p=1,us=3000",
+    "never": "seed=1;never:from=40",
+}
+
+
+def quick_board(directory):
+    """RK3588's file with submits, tasks and completions that cost nothing, and streams that nothing bounds."""
+    board = json.loads((common.ROOT / "boards" / "rk3588.json").read_text(encoding="utf-8"))
+    quick = {"submit_us": 0.5, "complete_us": 0.5, "task_us": 0.1, "core_bytes_per_s": 4e11, "core_bytes_per_s_i4": 4e11,
+             "shared_bytes_per_s": 8e11, "clock_hz": 1e10}
+    for key, value in quick.items():
+        entry = board["npu"][key]
+        if isinstance(entry, dict):
+            entry["value"] = value
+        else:
+            board["npu"][key] = value
+    path = Path(directory) / "quick.json"
+    path.write_text(json.dumps(board), encoding="utf-8")
+    return path
+
+
+def run(options, pack, board, case):
+    words = [options.ork, "bench", "-m", pack, "-p", 0, "-n", options.tokens, "-t", options.threads, "-r", options.repetitions,
+             "-o", "json"]
+    if case is None:
+        words += ["--nested", "base"]
+    else:
+        words += ["--npu", "soft", "--npu-real-time", "--overlay", options.mode, "--npu-board", board]
+        words += ["--overlay-all"] if options.all else []
+        words += ["--npu-faults", CASES[case]] if CASES[case] else []
+    return common.run_json(words, SECONDS_MAX)[0]
+
+
+def measure(options, pack, board):
+    names = [None, *CASES]
+    speeds, last = {name: [] for name in names}, {}
+    for turn in range(options.rounds):
+        for shift in range(len(names)):
+            name = names[(turn + shift) % len(names)]
+            last[name] = run(options, pack, board, name)
+            speeds[name].append(last[name]["avg_ts"])
+    rows = []
+    for name in CASES:
+        ratios = [with_it / plain for with_it, plain in zip(speeds[name], speeds[None])]
+        row = last[name]
+        rows.append({"pack": pack.name, "case": name, "plain_tokens_per_second": statistics.median(speeds[None]),
+                     "tokens_per_second": statistics.median(speeds[name]), "ratio": statistics.median(ratios),
+                     "ratio_least": min(ratios), "ratio_most": max(ratios), "planned": row["overlay_planned"],
+                     "submitted": row["overlay_submitted"], "in_time": row["overlay_in_time"], "late": row["overlay_late"],
+                     "faulted": row["overlay_faulted"]})
+    return rows
+
+
+def table(rows):
+    lines = ["| pack | NPU answers | plain, tokens/s | with overlay | ratio of the pairs, median (least to most) | chains planned | "
+             "submitted | in time | late | faulted |", "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
+    lines += [f"| {row['pack']} | {row['case']} | {row['plain_tokens_per_second']:.2f} | {row['tokens_per_second']:.2f} | "
+              f"{row['ratio']:.3f} ({row['ratio_least']:.3f} to {row['ratio_most']:.3f}) | {row['planned']} | {row['submitted']} | "
+              f"{row['in_time']} | {row['late']} | {row['faulted']} |" for row in rows]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("packs", nargs="+", type=Path)
+    parser.add_argument("--ork", type=Path, default=common.ROOT / "build/release/cli/ork")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--repetitions", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--mode", choices=("on", "late"), default="on")
+    parser.add_argument("--all", action="store_true", help="every matrix in n8, whether it is predicted to be in time or not")
+    parser.add_argument("--least", type=float, default=0.98, help="exit with 1 when a median ratio is below")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    try:
+        with tempfile.TemporaryDirectory() as directory:
+            board = quick_board(directory)
+            before = common.Probes(options.ork).read(options.threads, 256)
+            rows = [row for pack in options.packs for row in measure(options, pack, board)]
+            after = common.Probes(options.ork).read(options.threads, 256)
+    except (common.BenchError, OSError, KeyError) as error:
+        sys.exit(f"overlay_cost: {error}")
+    facts = {**common.machine(), "read_gb_per_s": [before, after]}
+    if options.json:
+        print(json.dumps({"machine": facts, "rows": rows}, indent=1))
+    else:
+        print(table(rows))
+        print(f"\n{common.machine_line(facts)}; one reader {before:.1f} GB/s before, {after:.1f} after")
+    return int(any(row["ratio"] < options.least for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
