@@ -1,4 +1,4 @@
-/* Measures what the NPU costs the host: the caller's share of handing over matmuls, and compiling a matmul against using it
+/* Measures what the NPU costs the host: the caller's share of handing over matmuls and of a chain beside its own work, and compiling a matmul against using it
  * again with other weights; and the device's own submit. On the software device, whose submit does no arithmetic in the calling thread.
  *
  *   bench_npu
@@ -92,6 +92,65 @@ static void measure_begin(ork_npu *npu, uint32_t tasks, uint32_t rows)
     free(x.scales);
     free(y);
     ork_npu_detach(npu, &matrix);
+}
+
+/* ---- chains beside the CPU ---- */
+
+/* pause_us: how long the caller is busy between begin and the question, like a CPU that computes; and between chains. */
+static void measure_overlay(uint32_t pause_us)
+{
+    static double begins[ROUNDS], polls[ROUNDS];
+    const ork_npu_params params = {.kind = ORK_NPU_SOFT, .skip_self_test = true, .real_time = true};
+    struct ork_matrix matrix = make_matrix();
+    struct ork_activation x = {.rows = 1,
+                               .k = K,
+                               .k_padded = K,
+                               .block = K,
+                               .blocks = 1,
+                               .plain = calloc(1, K),
+                               .scales = calloc(1, sizeof(float))};
+    static float taken[N];
+    ork_npu *npu;
+    ork_error error;
+    const struct ork_npu_chain chain = {.members = {&matrix}, .full = {matrix}, .member_count = 1};
+    const struct ork_npu_overlay_params overlay_params = {.chains = &chain, .count = 1};
+    if (ork_npu_open(&params, &npu, &error) || ork_npu_overlay_attach(npu, &matrix, &overlay_params, &error))
+        fail(&error);
+    const struct ork_overlay *overlay = ork_npu_overlay(npu);
+    uint32_t begun = 0, in_time = 0;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        const uint64_t begin = ork_clock_now_ns();
+        const bool is_begun = overlay->is_free(overlay->context) && overlay->begin(overlay->context, 0, &x);
+        const uint64_t middle = ork_clock_now_ns();
+        while (ork_clock_now_ns() - middle < pause_us * 1000ull)
+            ork_npu_relax();
+        const uint64_t after = ork_clock_now_ns();
+        const float *results = is_begun ? overlay->poll(overlay->context, 0) : NULL;
+        if (results) {
+            memcpy(taken, results, sizeof taken);
+            overlay->done(overlay->context, 0);
+        }
+        const uint64_t end = ork_clock_now_ns();
+        if (is_begun) {
+            begins[begun] = (double)(middle - begin) / 1000;
+            polls[begun++] = (double)(end - after) / 1000;
+        }
+        in_time += results != NULL;
+        while (ork_clock_now_ns() - end < pause_us * 1000ull)
+            ork_npu_relax();
+    }
+    if (begun)
+        printf(
+            "chain of %u x %u, %u us until the question: begin %.2f us, 99 of 100 below %.2f us; question and results "
+            "%.2f us, 99 of 100 below %.2f us (%u of %u begun, %u in time)\n",
+            N, K, pause_us, at_quantile(begins, begun, 0.5), at_quantile(begins, begun, 0.99),
+            at_quantile(polls, begun, 0.5), at_quantile(polls, begun, 0.99), begun, ROUNDS, in_time);
+    ork_npu_overlay_detach(npu, &matrix);
+    ork_npu_close(npu);
+    free((void *)(uintptr_t)matrix.data);
+    free((void *)(uintptr_t)matrix.scales);
+    free(x.plain);
+    free(x.scales);
 }
 
 /* ---- compiling ---- */
@@ -203,6 +262,8 @@ int main(void)
     measure_begin(npu, 3, 1);
     measure_begin(npu, 8, 1);
     measure_begin(npu, 3, 64);
+    measure_overlay(20);
+    measure_overlay(2000);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct shape shape = shapes[i];
         if (ork_npu_owner_call(npu, measure_compile, &shape, &error))

@@ -96,6 +96,7 @@ static ork_status plan_and_attach(const struct ork_model *model, const struct or
         .late_layers = params->mode == ORK_OVERLAY_LATE ? late_layers : 0,
         .all = params->all,
         .memory_bytes = ork_npu_overlay_room(npu),
+        .poll_s = ORK_NPU_OVERLAY_CALLS_S,
     };
     ork_status status = ork_model_get_shape(model, &shape, error);
     if (status)

@@ -50,6 +50,8 @@ struct ork_npu_overlay_params {
     bool late;         /* every chain has one member */
     uint64_t token_ns; /* where time is virtual: of one token */
 };
+/* What begin, the question and taking over 2,048 results cost the caller: docs/npu.md, bench_npu. */
+#define ORK_NPU_OVERLAY_CALLS_S 3e-6
 /* Bytes of int8 weights that chains may take. */
 uint64_t ork_npu_overlay_room(const ork_npu *npu);
 /* Puts the chains' weights into memory of one domain, copied, and compiles their programs; from then on ork_npu_overlay may be

@@ -249,6 +249,7 @@ struct ork_npu {
 
     pthread_t owner;
     atomic_uint bell;     /* rung when there is something for the owner; it sleeps on it */
+    atomic_bool is_asleep;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t answered;
     ork_npu_call call; /* waiting or running, NULL: none */

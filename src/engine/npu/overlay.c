@@ -189,6 +189,12 @@ static bool is_idle(const struct ork_npu_overlay *overlay, uint64_t begin_ns)
     return (overlay->interface.late ? atomic_load(&npu->recovered_ns) : device_now_ns(overlay)) <= begin_ns;
 }
 
+static bool is_free(void *context)
+{
+    struct ork_npu_overlay *overlay = context;
+    return is_virtual(overlay) || (free_slot(overlay) && is_idle(overlay, 0));
+}
+
 static bool begin(void *context, uint32_t index, const struct ork_activation *x)
 {
     struct ork_npu_overlay *overlay = context;
@@ -198,7 +204,7 @@ static bool begin(void *context, uint32_t index, const struct ork_activation *x)
     const uint64_t begin_ns = is_virtual(overlay) ? begin_time_ns(overlay, index) : 0;
     struct slot *slot = free_slot(overlay);
     ork_npu_count(&overlay->counters.planned, 1);
-    if (!slot || !is_idle(overlay, begin_ns)) {
+    if (!x || !slot || !is_idle(overlay, begin_ns)) {
         ork_npu_count(&overlay->counters.busy, 1);
         return false;
     }
@@ -636,7 +642,7 @@ static ork_status attach(ork_npu *npu, void *argument, ork_error *error)
     *overlay = (struct ork_npu_overlay){
         .npu = npu,
         .user = attachment->user,
-        .interface = {overlay, params->late, find, begin, poll, done, keep, next_correction, forget},
+        .interface = {overlay, params->late, find, is_free, begin, poll, done, keep, next_correction, forget},
         .chains = calloc(params->count, sizeof *overlay->chains),
         .chain_count = params->count,
         .members = calloc((size_t)params->count * ORK_NPU_CHAIN_MEMBERS_MAX, sizeof *overlay->members),

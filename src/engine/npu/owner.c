@@ -3,11 +3,13 @@
 #include "engine/npu/owner.h"
 
 #include "base/error.h"
+#include "base/pool.h"
 #include "engine/npu/overlay.h"
 #include "engine/npu/recover.h"
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -26,10 +28,12 @@ void ork_npu_word_wake(atomic_uint *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
+/* A call into the system only where somebody sleeps: waking costs more than all the rest of a begin. */
 void ork_npu_owner_ring(ork_npu *npu)
 {
     atomic_fetch_add(&npu->bell, 1);
-    ork_npu_word_wake(&npu->bell);
+    if (atomic_load(&npu->is_asleep))
+        ork_npu_word_wake(&npu->bell);
 }
 
 static void update_stats(ork_npu *npu)
@@ -71,13 +75,15 @@ static bool is_stopping(ork_npu *npu)
     return stop;
 }
 
-/* Sleeps until the bell has rung since `seen`; a little awake first, for the next batch of a layer comes soon. */
+/* Sleeps until the bell has rung since `seen`; awake first, for the next batch of a layer, or the next chain, comes soon. */
 static void sleep_until_rung(ork_npu *npu, unsigned seen)
 {
-    uint64_t until = ork_clock_now_us() + ORK_NPU_SPIN_US;
+    uint64_t until = ork_clock_now_us() + (npu->overlay ? ORK_NPU_OVERLAY_SPIN_US : ORK_NPU_SPIN_US);
     while (atomic_load_explicit(&npu->bell, memory_order_acquire) == seen) {
         if (ork_clock_now_us() >= until) {
+            atomic_store(&npu->is_asleep, true);
             ork_npu_word_wait(&npu->bell, seen, npu->wanted_count ? ORK_NPU_SWAP_LOOK_US : 0);
+            atomic_store(&npu->is_asleep, false);
             return;
         }
         ork_npu_relax();
@@ -104,14 +110,33 @@ static void *owner_main(void *argument)
     }
 }
 
+void ork_npu_choose_cores(pthread_attr_t *attributes)
+{
+    uint32_t cpus[ORK_POOL_THREADS_MAX];
+    uint32_t count = ork_topology_little_cores("/sys", cpus, ORK_POOL_THREADS_MAX);
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (uint32_t i = 0; i < count; i++)
+        CPU_SET(cpus[i], &set);
+    if (count > 0)
+        (void)pthread_attr_setaffinity_np(attributes, sizeof set, &set);
+}
+
 ork_status ork_npu_owner_start(ork_npu *npu, ork_error *error)
 {
     sigset_t all, before;
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) != 0)
+        return ork_error_no_memory(error, "the NPU's thread", sizeof attributes);
+    ork_npu_choose_cores(&attributes);
     /* An interrupted request has an unknown outcome, or none (bugs.md B90). */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&npu->owner, NULL, owner_main, npu);
+    int failed = pthread_create(&npu->owner, &attributes, owner_main, npu);
+    if (failed)
+        failed = pthread_create(&npu->owner, NULL, owner_main, npu);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
     if (failed)
         return ork_error_set(error, ORK_NO_MEMORY, NULL, -1, "cannot start the NPU's thread: %s", strerror(failed));
     pthread_setname_np(npu->owner, "ork-npu");

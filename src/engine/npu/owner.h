@@ -4,7 +4,7 @@
 
 #include "engine/npu/inner.h"
 
-/* Starts the thread, signals blocked; it is named and otherwise left to the system. */
+/* Starts the thread, signals blocked, on little cores where there are some. */
 ork_status ork_npu_owner_start(ork_npu *npu, ork_error *error);
 /* Ends it when it has done what it is at. */
 void ork_npu_owner_stop(ork_npu *npu);
@@ -26,6 +26,9 @@ void ork_npu_wanted_serve(ork_npu *npu);
 bool ork_npu_table_has(const ork_npu *npu, const struct ork_matrix *matrix);
 ork_status ork_npu_table_make(const struct ork_matrix *const *matrices, size_t count, struct ork_npu_table *table,
                               ork_error *error);
+
+/* For threads of the engine: little cores where there are some, anywhere else where there are none. */
+void ork_npu_choose_cores(pthread_attr_t *attributes);
 
 void ork_npu_word_wait(atomic_uint *word, unsigned expected, uint64_t timeout_us); /* 0: no limit */
 void ork_npu_word_wake(atomic_uint *word);

@@ -1,7 +1,7 @@
 /* The threads that fill slots: bricks as the NPU fetches them, and their check keys. Touches memory only, never the device. */
+#include "engine/npu/owner.h"
 #include "engine/npu/residency_inner.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 
@@ -118,19 +118,6 @@ uint32_t residency_filled(struct ork_npu_residency *r, bool wait)
     return unit;
 }
 
-/* On little cores where there are some, anywhere else where there are none. */
-static void choose_cores(pthread_attr_t *attributes)
-{
-    uint32_t cpus[ORK_POOL_THREADS_MAX];
-    uint32_t count = ork_topology_little_cores("/sys", cpus, ORK_POOL_THREADS_MAX);
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    for (uint32_t i = 0; i < count; i++)
-        CPU_SET(cpus[i], &set);
-    if (count > 0)
-        (void)pthread_attr_setaffinity_np(attributes, sizeof set, &set);
-}
-
 ork_status residency_threads_start(struct ork_npu_residency *r, ork_error *error)
 {
     uint32_t wanted = r->params.swap_threads == 0 ? 1 : r->params.swap_threads;
@@ -140,7 +127,7 @@ ork_status residency_threads_start(struct ork_npu_residency *r, ork_error *error
         wanted = RESIDENCY_THREADS_MAX;
     if (pthread_attr_init(&attributes) != 0)
         return ork_error_no_memory(error, "NPU swap threads", sizeof attributes);
-    choose_cores(&attributes);
+    ork_npu_choose_cores(&attributes);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's own threads */
     while (r->thread_count < wanted && (pthread_create(&r->threads[r->thread_count], &attributes, run_thread, r) == 0 ||
