@@ -272,7 +272,7 @@ const cli_option cli_options[] = {
     {CLI_SET, GENERATE, NAMES("--lookup"), NULL, "draft what followed where the last tokens stood before", FIELD(lookup), 1,
      .environment = "LOOKUP", .environment_own = true},
     {CLI_INTEGER, GENERATE, NAMES("--draft-max", "--draft", "--draft-n"), "N",
-     "tokens of a draft, at most; default: 16", FIELD(draft_max), .minimum = 1, .maximum = ORK_LOOKUP_DRAFT_MAX,
+     "tokens of a draft, at most; default: 24", FIELD(draft_max), .minimum = 1, .maximum = ORK_LOOKUP_DRAFT_MAX,
      .environment = "DRAFT_MAX"},
 
     HEADING(GENERATE, "Sampling"),

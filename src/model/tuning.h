@@ -8,9 +8,9 @@
 #define ORK_STATE_ROWS 32u
 
 /* Tokens of a draft, unless the caller says otherwise, and lengths of runs of last tokens whose places are indexed. */
-#define ORK_LOOKUP_DRAFT 16u
+#define ORK_LOOKUP_DRAFT 24u
 #define ORK_LOOKUP_MATCH_FROM 2u
-#define ORK_LOOKUP_MATCH_TO 6u
+#define ORK_LOOKUP_MATCH_TO 8u
 /* Time of a pass of 1 + d rows, in passes of one row: 1 + PASS + ROW * d, and what further experts add. */
 #define ORK_LOOKUP_COST_PASS 0.30
 #define ORK_LOOKUP_COST_ROW 0.17
@@ -18,8 +18,8 @@
 #define ORK_LOOKUP_GAIN 1.05
 /* What came of earlier guesses: each counts so much of the next one, and to begin with there are so many, of which so many
  * in a hundred were right. */
-#define ORK_LOOKUP_MEMORY 0.95
+#define ORK_LOOKUP_MEMORY 0.98
 #define ORK_LOOKUP_PRIOR 2.0
-#define ORK_LOOKUP_PRIOR_RIGHT 0.5
+#define ORK_LOOKUP_PRIOR_RIGHT 0.6
 
 #endif

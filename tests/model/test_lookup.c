@@ -11,6 +11,7 @@
 
 #include "model/fixture.h"
 #include "model/lookup_index.h"
+#include "model/tuning.h"
 
 enum { MODELS = 7, CONTEXT = 256 }; /* the context of fixture_session */
 static const char *const paths[MODELS] = {"tests/compat/tiny/lfm2moe.gguf", "tests/compat/tiny/lfm2.gguf",
@@ -117,7 +118,7 @@ static void test_draft_is_what_followed(void **state)
     assert_memory_equal(draft, wanted, sizeof wanted);
     for (size_t room = 0; room <= 40; room++) {
         fixture_check(ork_lookup_draft(lookup, tokens, 12, room, draft, &count, &error), &error, "draft");
-        assert_int_equal(count, room < 16 ? room : 16);
+        assert_int_equal(count, room < ORK_LOOKUP_DRAFT ? room : ORK_LOOKUP_DRAFT);
     }
     fixture_check(ork_lookup_draft(lookup, tokens, 9, 13, draft, &count, &error), &error, "nothing repeats");
     assert_int_equal(count, 0);
@@ -172,7 +173,7 @@ static void test_drafts_are_made_where_they_pay(void **state)
     for (size_t i = PROMPT; i < TOKENS; i++) /* the prompt again and again */
         text[i] = text[i - PROMPT];
     passes = play(text, PROMPT, TOKENS, &drafted);
-    assert_in_range(passes, (TOKENS - PROMPT) / 17, TOKENS / 12);
+    assert_in_range(passes, (TOKENS - PROMPT) / (ORK_LOOKUP_DRAFT + 1), TOKENS / 12);
     for (size_t i = PROMPT; i < TOKENS; i++) /* copies with an error in one token of twelve */
         text[i] = next_random(&seed) % 12 ? text[i - PROMPT] : (ork_token)(next_random(&seed) % 512);
     passes = play(text, PROMPT, TOKENS, &drafted);
@@ -229,7 +230,7 @@ static uint64_t compare_generation(const struct fixture *fixture, const struct w
     ork_lookup_get_stats(lookup, &stats);
     assert_int_equal(stats.passes + stats.accepted, steps);
     assert_true(stats.drafts <= stats.passes && stats.accepted <= stats.drafted);
-    assert_true(stats.drafted <= stats.drafts * (way->lookup.draft_max ? way->lookup.draft_max : 16));
+    assert_true(stats.drafted <= stats.drafts * (way->lookup.draft_max ? way->lookup.draft_max : ORK_LOOKUP_DRAFT));
     ork_lookup_destroy(lookup);
     ork_sampler_destroy(sampler);
     ork_sampler_destroy(plain_sampler);
