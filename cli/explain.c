@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { OVERLAY_LAYERS = 2 }; /* late, unless said otherwise: as sessions have it */
+
 static int open_given(const char *path, uint32_t threads, const ork_npu *npu, ork_perf **perf)
 {
     ork_error error;
@@ -217,10 +219,14 @@ int cli_explain(const cli_settings *settings)
     int code = cli_model_path(settings, "explain", &path);
     if (code == CLI_OK && settings->npu_board && (settings->dispatch_calibration || settings->npu_kind))
         code = cli_usage("explain", "--npu-board is a machine of its own: neither --calibration nor --npu go with it");
+    if (code == CLI_OK && settings->overlay_layers && settings->overlay != ORK_OVERLAY_LATE)
+        code = cli_usage("explain", "--overlay-layers needs --overlay late");
     if (code != CLI_OK)
         return code;
     cli_settings mapped = *settings;
     mapped.load_mode = ORK_LOAD_MAP;
+    mapped.overlay = ORK_OVERLAY_OFF; /* explained, not used */
+    mapped.overlay_layers = 0;
     code = cli_model_open(&mapped, path, &model);
     if (code != CLI_OK)
         return code;
@@ -228,7 +234,10 @@ int cli_explain(const cli_settings *settings)
     const ork_explain_params params = {
         .rows = (uint32_t)settings->dispatch_rows,
         .context = settings->context > 0 ? (uint32_t)settings->context : 0,
-        .overlay = settings->dispatch_overlay,
+        .overlay = settings->overlay != ORK_OVERLAY_OFF,
+        .late_layers = settings->overlay != ORK_OVERLAY_LATE ? 0
+                       : settings->overlay_layers > 0        ? (uint32_t)settings->overlay_layers
+                                                             : OVERLAY_LAYERS,
     };
     if (code == CLI_OK && ork_explain(model.model, perf, &params, &explanation, &error) != ORK_OK)
         code = cli_report_error(&error);

@@ -46,8 +46,9 @@ const cli_command cli_commands[] = {
      "Without dump: what the device says of itself, and with --self-test whether it computes exactly.\n"
      "dump --rows M --inputs K --channels N: the program of one task of that shape, in names.\n"
      "dump FILE: captured words, 64 bits each, little-endian; - is standard input.", 2, cli_npu},
-    {"simulate", NULL, CLI_SIMULATE, "SHAPE", "predict a board's speed from a model's shape",
-     "SHAPE is lfm2.5-8b-a1b, qwen3.6-35b-a3b, qwen3-30b-a3b or a shape file. Neither weights nor an NPU are needed.\n"
+    {"simulate", NULL, CLI_SIMULATE, "MODEL|SHAPE", "predict a board's speed from a model's shape",
+     "SHAPE is lfm2.5-8b-a1b, qwen3.6-35b-a3b, qwen3-30b-a3b or a shape file. Neither weights nor an NPU are needed;\n"
+     "of a MODEL, the matrices are taken in the tiers that it has.\n"
      "--published without SHAPE compares the simulator with published measurements.", 1, cli_simulate},
     {"completion", NULL, CLI_COMPLETION, "bash", "print a shell completion script", NULL, 1, cli_completion},
     {"help", NULL, CLI_HELP, "[COMMAND]", "show this help, or that of a command", NULL, 1, cli_help},
@@ -167,10 +168,6 @@ const cli_option cli_options[] = {
      FIELD(npu_board)},
     {CLI_TEXT, CLI_EXPLAIN, NAMES("--calibration"), "FILE", "a calibration; default: the one in the cache folder",
      FIELD(dispatch_calibration)},
-    {CLI_SET, CLI_EXPLAIN, NAMES("--overlay"), NULL, "n8: the CPU reads base planes, the NPU may add the rest in time",
-     FIELD(dispatch_overlay), 1},
-
-    HEADING(CLI_CALIBRATE, "Calibration"),
     {CLI_TEXT, CLI_CALIBRATE, NAMES("-o", "--output"), "FILE", "write the figures to FILE instead of the cache folder",
      FIELD(dispatch_output)},
     {CLI_INTEGER, CLI_CALIBRATE, NAMES("-t", "--threads"), "N", "threads; default: performance cores", FIELD(threads),
@@ -209,6 +206,8 @@ const cli_option cli_options[] = {
      .minimum = 0, .maximum = SEED_MAX},
     {CLI_NUMBER, CLI_SIMULATE, NAMES("--submit-us"), "X", "time of an NPU submit instead of the board's",
      FIELD(simulate_submit_us), .minimum = 0.001, .maximum = 1e5},
+    {CLI_NUMBER, CLI_SIMULATE, NAMES("--delay-us"), "X", "every chain takes so much longer than the plan knows",
+     FIELD(simulate_delay_us), .minimum = 0, .maximum = 1e6},
     {CLI_NUMBER, CLI_SIMULATE, NAMES("--bus-share"), "X",
      "0.1 to 1: of the bus, what is left while CPU and NPU both read; default: 1", FIELD(simulate_bus_share),
      .minimum = 0.1, .maximum = 1},
@@ -217,6 +216,12 @@ const cli_option cli_options[] = {
     {CLI_INTEGER, CLI_SIMULATE, NAMES("--domains"), "N",
      "published system: address spaces full of experts; default: 1, streaming 2", FIELD(simulate_domains), .minimum = 1,
      .maximum = 16},
+    {CLI_NUMBER, CLI_SIMULATE, NAMES("--slowdown-max"), "X",
+     "overlay, late: part of the CPU's time that chains may cost; default: 0.02", FIELD(simulate_slowdown),
+     .minimum = 0.0001, .maximum = 1},
+    {CLI_INTEGER, CLI_SIMULATE, NAMES("--npu-memory"), "MB",
+     "overlay, late: MiB for weights in the NPU's memory; default: half of what the weights leave of the board's",
+     FIELD(npu_memory), .minimum = 0, .maximum = 1 << 20},
     {CLI_TEXT, CLI_SIMULATE, NAMES("--svg"), "FILE", "draw the last token's timeline", FIELD(simulate_svg)},
 
     HEADING(CLI_NPU, "Task (dump)"),
@@ -406,12 +411,12 @@ const cli_option cli_options[] = {
     {CLI_SET, MODEL, NAMES("--npu-real-time"), NULL,
      "soft: by the clock on the wall instead of one of its own, on which it is always as fast as the board",
      FIELD(npu_real_time), 1},
-    {CLI_CHOICE, MODEL, NAMES("--overlay"), "MODE",
+    {CLI_CHOICE, MODEL | CLI_EXPLAIN, NAMES("--overlay"), "MODE",
      "on: while decoding the CPU reads the base of matrices in n8 and the NPU adds what it has ready in time; late: it may add "
      "it some layers later; off (default)",
      FIELD(overlay), .environment = "OVERLAY", .choices = overlay_modes},
-    {CLI_INTEGER, MODEL, NAMES("--overlay-layers"), "N", "late: how many layers later; default: 2", FIELD(overlay_layers),
-     .minimum = 1, .maximum = 64},
+    {CLI_INTEGER, MODEL | CLI_EXPLAIN, NAMES("--overlay-layers"), "N", "late: how many layers later; default: 2",
+     FIELD(overlay_layers), .minimum = 1, .maximum = 64},
     {CLI_SET, MODEL, NAMES("--overlay-all"), NULL,
      "every matrix in n8 (but experts), whether it is predicted to be in time or not; for measurements", FIELD(overlay_all),
      1},

@@ -78,7 +78,6 @@ typedef struct cli_settings {
     /* explain, calibrate */
     const char *dispatch_output, *dispatch_calibration;
     int64_t dispatch_rows;
-    int dispatch_overlay;
 
     /* doctor */
     const char *doctor_root;
@@ -92,7 +91,7 @@ typedef struct cli_settings {
     int simulate_policy; /* ork_policy; 0: not given */
     int simulate_published;
     int64_t simulate_prompt, simulate_tokens, simulate_late, simulate_domains; /* 0: not given */
-    double simulate_submit_us, simulate_bus_share;                             /* 0: not given */
+    double simulate_submit_us, simulate_bus_share, simulate_slowdown, simulate_delay_us;                             /* 0: not given */
     const char *simulate_svg;
 } cli_settings;
 

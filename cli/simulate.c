@@ -1,6 +1,7 @@
 /* Owns `ork simulate`: how a prediction looks as text, JSON and a picture. Must not know how it is made. */
 #include "commands.h"
 #include "json.h"
+#include "model.h"
 #include "report.h"
 
 #include <errno.h>
@@ -27,7 +28,17 @@ static json_t *json_overlay(const ork_simulation *simulation)
     cli_json_set_integer(object, "lost", simulation->overlay_lost);
     cli_json_set_integer(object, "busy", simulation->overlay_busy);
     cli_json_set_number(object, "coverage", simulation->overlay_coverage);
+    cli_json_set_text(object, "limit", simulation->overlay_limit);
     cli_json_set_number(object, "decode_alone_tokens_per_second", simulation->decode_alone_tokens_per_second);
+    return object;
+}
+
+static json_t *json_swap(const ork_simulation_swap *swap)
+{
+    json_t *object = json_object();
+    cli_json_set_integer(object, "bytes", swap->bytes);
+    cli_json_set_number(object, "hidden_seconds", swap->hidden_seconds);
+    cli_json_set_number(object, "exposed_seconds", swap->exposed_seconds);
     return object;
 }
 
@@ -51,7 +62,10 @@ static void print_json(const ork_simulation *simulation)
     cli_json_set_integer(memory, "state_bytes", simulation->state_bytes);
     cli_json_set_integer(memory, "npu_resident_bytes", simulation->npu_resident_bytes);
     cli_json_set_integer(memory, "npu_domains", simulation->npu_domains);
+    cli_json_set_number(memory, "npu_fill_seconds", simulation->npu_fill_seconds);
     json_object_set_new(object, "memory", memory);
+    json_object_set_new(object, "prompt_swap", json_swap(&simulation->prompt_swap));
+    json_object_set_new(object, "token_swap", json_swap(&simulation->token_swap));
     for (size_t i = 0; i < 4; i++)
         cli_json_set_number(busy, engine_names[i], simulation->busy_share[i]);
     json_object_set_new(object, "busy", busy);
@@ -67,6 +81,15 @@ static void print_json(const ork_simulation *simulation)
     }
     json_object_set_new(object, "timeline", timeline);
     cli_json_print(object);
+}
+
+static void print_swap(const char *phase, const ork_simulation_swap *swap)
+{
+    char bytes[32];
+    if (swap->bytes)
+        cli_output_format("swap     %s that %s wants are not there: %.3g s hidden, %.3g s not, so the CPU has them\n",
+                          cli_format_bytes(swap->bytes, bytes, sizeof bytes), phase, swap->hidden_seconds,
+                          swap->exposed_seconds);
 }
 
 static void print_text(const ork_simulation *simulation)
@@ -86,8 +109,10 @@ static void print_text(const ork_simulation *simulation)
                           " lost), %" PRIu64 " left out for want of a core\n",
                           100 * simulation->overlay_hit_rate, simulation->overlay_submitted, simulation->overlay_late,
                           simulation->overlay_lost, simulation->overlay_busy);
-        cli_output_format("         %.1f %% of the sensitive matrices in %" PRIu64 " groups a token\n",
-                          100 * simulation->overlay_coverage, simulation->overlay_planned);
+        cli_output_format("         %.1f %% of the sensitive bytes in %" PRIu64
+                          " groups a token; most of the rest is left out for: "
+                          "%s\n",
+                          100 * simulation->overlay_coverage, simulation->overlay_planned, simulation->overlay_limit);
     }
     cli_output_format("memory   weights %s, keys and values %s, states %s\n",
                       cli_format_bytes(simulation->weight_bytes, weights, sizeof weights),
@@ -96,6 +121,10 @@ static void print_text(const ork_simulation *simulation)
     cli_output_format("npu      %s in %u domain%s\n",
                       cli_format_bytes(simulation->npu_resident_bytes, resident, sizeof resident),
                       simulation->npu_domains, simulation->npu_domains == 1 ? "" : "s");
+    if (simulation->npu_fill_seconds > 0)
+        cli_output_format("         %.1f s to fill once\n", simulation->npu_fill_seconds);
+    print_swap("the prompt", &simulation->prompt_swap);
+    print_swap("each token", &simulation->token_swap);
     cli_output_format("busy     cpu %.0f %%, npu %.0f, %.0f and %.0f %% of the time of decoding\n",
                       100 * simulation->busy_share[0], 100 * simulation->busy_share[1], 100 * simulation->busy_share[2],
                       100 * simulation->busy_share[3]);
@@ -193,6 +222,35 @@ static int show_published(const cli_settings *settings)
     return CLI_OK;
 }
 
+/* Shapes are names or JSON; what else can be read is opened as a model. */
+static bool is_model(const char *path)
+{
+    for (size_t i = 0; ork_simulate_shapes()[i]; i++)
+        if (!strcmp(path, ork_simulate_shapes()[i]))
+            return false;
+    FILE *file = fopen(path, "re");
+    int first = file ? fgetc(file) : EOF;
+    while (first == ' ' || first == '\n' || first == '\r' || first == '\t')
+        first = fgetc(file);
+    if (file)
+        fclose(file);
+    return first != EOF && first != '{';
+}
+
+static int simulate_model(const cli_settings *settings, const ork_simulate_params *params, ork_simulation **simulation,
+                          ork_status *status, ork_error *error)
+{
+    cli_model model;
+    cli_settings mapped = *settings;
+    mapped.load_mode = ORK_LOAD_MAP;
+    const int code = cli_model_open(&mapped, settings->positional[0], &model);
+    if (code != CLI_OK)
+        return code;
+    *status = ork_simulate_model(model.model, params, simulation, error);
+    cli_model_close(&model);
+    return CLI_OK;
+}
+
 int cli_simulate(const cli_settings *settings)
 {
     ork_simulation *simulation;
@@ -210,13 +268,23 @@ int cli_simulate(const cli_settings *settings)
         .bus_share = settings->simulate_bus_share,
         .late_layers = (uint32_t)settings->simulate_late,
         .domains = (uint32_t)settings->simulate_domains,
+        .delay_us = settings->simulate_delay_us,
+        .slowdown_max = settings->simulate_slowdown,
+        .npu_memory_bytes = settings->npu_memory > 0 ? (uint64_t)settings->npu_memory << 20 : 0,
     };
     int code = settings->npu_board ? cli_check_input(settings->npu_board) : CLI_OK;
+    ork_status status = ORK_OK;
     if (code != CLI_OK)
         return code;
     if (!settings->positional_count)
-        return settings->simulate_published ? show_published(settings) : cli_usage("simulate", "which shape?");
-    if (ork_simulate(&params, &simulation, &error) != ORK_OK) {
+        return settings->simulate_published ? show_published(settings) : cli_usage("simulate", "which model or shape?");
+    if (is_model(settings->positional[0]))
+        code = simulate_model(settings, &params, &simulation, &status, &error);
+    else
+        status = ork_simulate(&params, &simulation, &error);
+    if (code != CLI_OK)
+        return code;
+    if (status != ORK_OK) {
         if (error.code == ORK_BAD_ARGUMENT)
             return cli_usage("simulate", "%s", error.what);
         code = cli_report_input_error(&error);

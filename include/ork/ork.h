@@ -325,7 +325,7 @@ typedef enum ork_policy {
     ORK_POLICY_CPU = 1,       /* everything on the CPU */
     ORK_POLICY_PARTITION = 2, /* of the published system: experts that fit NPU memory are computed there and waited for */
     ORK_POLICY_STREAMING = 3, /* of the published system: the experts of a layer split between CPU and NPU, joined */
-    ORK_POLICY_OVERLAY = 4,   /* ork: the CPU computes all of it, the NPU adds int8 channels when it is in time */
+    ORK_POLICY_OVERLAY = 4,   /* ork: the CPU computes all of it, the NPU adds int8 results that are in time */
     ORK_POLICY_LATE = 5       /* ork: as overlay; what goes into the residual stream may come some layers later */
 } ork_policy;
 
@@ -341,7 +341,17 @@ typedef struct ork_simulate_params {
     double bus_share;       /* of the board's bus, what is left to share while CPU and NPU both run; 0: all, at least 0.1 */
     uint32_t late_layers;   /* late: how many layers later, 1 to 64; 0: 2 */
     uint32_t domains;       /* published system: NPU address spaces full of experts, at most 16; 0: 1, streaming 2 */
+    double slowdown_max;    /* of the CPU by all chains of a token, at most 1; 0: the dispatcher's */
+    double delay_us;        /* ork: every chain takes so much longer than the plan knows */
+    uint64_t npu_memory_bytes; /* ork: for int8 bricks; 0: half of what the weights leave of the board's */
 } ork_simulate_params;
+
+/* What it costs to make int8 bricks resident that do not fit, by the board's rate: seconds behind other work of the phase,
+ * and seconds that nothing hides. ork does not wait for those, its CPU computes what is absent. */
+typedef struct ork_simulation_swap {
+    uint64_t bytes;
+    double hidden_seconds, exposed_seconds;
+} ork_simulation_swap;
 
 /* One stay of work on an engine while the last token is decoded. */
 typedef struct ork_simulation_event {
@@ -360,12 +370,16 @@ typedef struct ork_simulation {
     double decode_alone_tokens_per_second; /* ork: the same weights in the same tiers without the NPU */
     double overlay_hit_rate;               /* in time of those that were submitted */
     double overlay_coverage;               /* planned, of the int8 bytes of the sensitive matrices */
+    const char *overlay_limit;             /* what kept most of the other sensitive matrices out; NULL: no overlay */
     uint64_t overlay_planned;              /* groups that have a chain, of one token */
     uint64_t overlay_submitted, overlay_in_time, overlay_late, overlay_lost, overlay_busy; /* busy: no free core */
-    uint64_t weight_bytes, kv_bytes, state_bytes; /* in the tiers of the default policy; at the end of the run */
+    uint64_t weight_bytes, kv_bytes, state_bytes; /* of matrices in their tiers; at the end of the run */
     uint64_t npu_resident_bytes;
     uint32_t npu_domains;
-    double busy_share[4]; /* of the decode phase: CPU, NPU cores */
+    double npu_fill_seconds;         /* to make those bytes resident once, at load */
+    ork_simulation_swap prompt_swap; /* of the whole prompt */
+    ork_simulation_swap token_swap;  /* published system: of experts that a token chooses */
+    double busy_share[4];            /* of the decode phase: CPU, NPU cores */
     size_t event_count;
     const ork_simulation_event *events;
 } ork_simulation;
@@ -373,6 +387,10 @@ typedef struct ork_simulation {
 /* *simulation is freed with ork_free() and then all that it points to is gone. Refused: shapes and boards that are unknown,
  * malformed or impossible, boards without the figures, more positions than the model has. */
 ORK_API ork_status ork_simulate(const ork_simulate_params *params, ork_simulation **simulation, ork_error *error);
+/* The same of a loaded model's matrices in their tiers; params->shape is not looked at. The published system's policies need
+ * a shape. */
+ORK_API ork_status ork_simulate_model(const ork_model *model, const ork_simulate_params *params,
+                                      ork_simulation **simulation, ork_error *error);
 /* NULL-terminated. */
 ORK_API const char *const *ork_simulate_shapes(void);
 

@@ -104,3 +104,34 @@ uint64_t ork_model_shape_token_bytes(const struct ork_model_shape *shape, bool b
         bytes += ork_group_token_bytes(&shape->groups[i], base);
     return bytes;
 }
+
+uint64_t ork_model_shape_weight_bytes(const struct ork_model_shape *shape)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < shape->group_count; i++)
+        for (uint32_t j = 0; j < shape->groups[i].member_count; j++)
+            bytes += shape->groups[i].members[j].experts * shape->groups[i].members[j].bytes;
+    return bytes;
+}
+
+uint64_t ork_model_shape_kv_bytes(const struct ork_model_shape *shape)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < shape->layer_count; i++)
+        bytes += shape->layers[i].kv_bytes;
+    return bytes;
+}
+
+uint64_t ork_model_shape_state_bytes(const struct ork_model_shape *shape)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < shape->layer_count; i++)
+        bytes += shape->layers[i].state_bytes;
+    return bytes;
+}
+
+uint64_t ork_group_brick_bytes(const struct ork_group_member *member)
+{
+    struct ork_tier_sizes sizes = {0, 0, 0};
+    return ork_tier_sizes(ORK_TIER_I8, member->n, member->k, &sizes) ? sizes.data_bytes : UINT64_MAX;
+}

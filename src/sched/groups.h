@@ -81,5 +81,11 @@ double ork_group_macs(const struct ork_group *group, double rows);
 uint64_t ork_group_token_bytes(const struct ork_group *group, bool base);
 /* Of all groups, the embedding and the vectors: what a card calls bytes_per_token, less planes that experts share. */
 uint64_t ork_model_shape_token_bytes(const struct ork_model_shape *shape, bool base);
+/* All matrices of all groups, all experts. */
+uint64_t ork_model_shape_weight_bytes(const struct ork_model_shape *shape);
+uint64_t ork_model_shape_kv_bytes(const struct ork_model_shape *shape);    /* of one position, all layers */
+uint64_t ork_model_shape_state_bytes(const struct ork_model_shape *shape); /* of a sequence, all layers */
+/* int8 bricks of a matrix, of one expert of a stack. */
+uint64_t ork_group_brick_bytes(const struct ork_group_member *member);
 
 #endif

@@ -67,30 +67,34 @@ static void set_tiers(struct ork_perf *perf, double four, double eight, double m
     }
 }
 
+void ork_perf_from_figures(const struct ork_simulate_board *board, struct ork_perf *perf)
+{
+    const struct ork_system_figures *ork = &board->ork;
+    *perf = (struct ork_perf){
+        .source = ORK_PERF_BOARD,
+        .region_s = ork->region_us * 1e-6,
+        .row_s = ork->region_us * 0.1e-6, /* a row's quantizing is a small part of a region of one row */
+        .token_s = 2 * ork->region_us * 1e-6,
+        .attention_bytes_per_s = ork->bytes_per_s_8, /* keys and values are read like int8 weights */
+        .has_npu = true,
+        .npu = board->npu,
+        .pack_bytes_per_s = board->npu.host_bytes_per_s,
+        .unpack_bytes_per_s = board->npu.host_surface_bytes_per_s * board->npu.cores,
+        .swap_bytes_per_s = ork->swap_bytes_per_s,
+        .bus_bytes_per_s = ork->bus_bytes_per_s,
+    };
+    snprintf(perf->name, sizeof perf->name, "%s", board->npu.name);
+    set_tiers(perf, ork->bytes_per_s_4, ork->bytes_per_s_8, ork->macs_per_s, ork->float_macs_per_s);
+}
+
 ork_status ork_perf_from_board(const char *path, struct ork_perf *perf, ork_error *error)
 {
     struct ork_simulate_board *board = malloc(sizeof *board);
     if (!board)
         return ork_error_no_memory(error, path, sizeof *board);
     const ork_status status = ork_simulate_board_read(path, board, error);
-    if (status == ORK_OK) {
-        const struct ork_system_figures *ork = &board->ork;
-        *perf = (struct ork_perf){
-            .source = ORK_PERF_BOARD,
-            .region_s = ork->region_us * 1e-6,
-            .row_s = ork->region_us * 0.1e-6, /* a row's quantizing is a small part of a region of one row */
-            .token_s = 2 * ork->region_us * 1e-6,
-            .attention_bytes_per_s = ork->bytes_per_s_8, /* keys and values are read like int8 weights */
-            .has_npu = true,
-            .npu = board->npu,
-            .pack_bytes_per_s = board->npu.host_bytes_per_s,
-            .unpack_bytes_per_s = board->npu.host_surface_bytes_per_s * board->npu.cores,
-            .swap_bytes_per_s = 0.93e9, /* ork-driver: 3.4 ms to load an expert of three int8 matrices of 1 MiB */
-            .bus_bytes_per_s = ork->bus_bytes_per_s,
-        };
-        snprintf(perf->name, sizeof perf->name, "%s", board->npu.name);
-        set_tiers(perf, ork->bytes_per_s_4, ork->bytes_per_s_8, ork->macs_per_s, ork->float_macs_per_s);
-    }
+    if (status == ORK_OK)
+        ork_perf_from_figures(board, perf);
     free(board);
     return status;
 }

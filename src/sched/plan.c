@@ -10,8 +10,8 @@
 /* A group on the CPU, and the chain that is planned beside it. Times count from the token's start, without slowdowns. */
 struct slot {
     struct ork_perf_time cpu;    /* the group alone */
-    struct ork_perf_time before; /* what the CPU has streamed by then */
-    struct ork_perf_time beside; /* what it streams from the submit to the poll */
+    struct ork_perf_time core;   /* of the layer, behind its first group */
+    struct ork_perf_time beside; /* what the CPU streams from the submit to the poll */
     double begin_s, poll_s;
     size_t poll_group; /* late: polled when the CPU begins that group; group_count: at the token's end */
     uint32_t members;
@@ -74,38 +74,36 @@ static ork_status params_check(const struct ork_model_shape *shape, const struct
 
 /* ---- the CPU's token ---- */
 
-static void add_stream(struct ork_perf_time *sum, const struct ork_perf_time *part)
-{
-    sum->bytes += part->bytes;
-    sum->transfer_s += part->transfer_s;
-}
-
 /* Where the CPU is when. Attention, convolution or recurrence of a layer stand behind its first group; embedding and norms
- * are counted before the first layer, so windows are rather too short than too long. Returns all that it streams. */
-static struct ork_perf_time lay_out_cpu(struct planner *p, uint32_t context)
+ * are counted before the first layer, so windows are rather too short than too long. */
+static void lay_out_cpu(struct planner *p, uint32_t context)
 {
     const struct ork_model_shape *shape = p->shape;
-    struct ork_perf_time before = {0};
     double now_s = ork_perf_predict_rest(p->perf, shape);
     for (size_t i = 0; i < shape->group_count; i++) {
         struct slot *slot = &p->slots[i];
         const uint32_t layer = shape->groups[i].layer;
         slot->cpu = ork_perf_predict_cpu(p->perf, &shape->groups[i], 1, true);
-        slot->before = before;
+        if (layer < shape->layer_count && (!i || shape->groups[i - 1].layer != layer))
+            slot->core = ork_perf_predict_core(p->perf, &shape->layers[layer], 1, context);
         slot->begin_s = now_s;
-        now_s += slot->cpu.seconds;
-        add_stream(&before, &slot->cpu);
-        if (layer < shape->layer_count && (!i || shape->groups[i - 1].layer != layer)) {
-            const struct ork_perf_time core = ork_perf_predict_core(p->perf, &shape->layers[layer], 1, context);
-            now_s += core.seconds;
-            add_stream(&before, &core);
-        }
+        now_s += slot->cpu.seconds + slot->core.seconds;
     }
     p->alone_s = now_s;
-    return before;
 }
 
-static void lay_out_polls(struct planner *p, const struct ork_perf_time *total)
+/* Adds the time in which `part` draws bytes, at the highest rate of all that was added: what a chain costs rises faster than
+ * the CPU's rate, so a mean would promise too much. */
+static void add_stream(struct ork_perf_time *sum, const struct ork_perf_time *part)
+{
+    const double drawn_s = part->transfer_s + part->compute_s;
+    const double rate = sum->transfer_s > 0 ? sum->bytes / sum->transfer_s : 0,
+                 own = drawn_s > 0 ? part->bytes / drawn_s : 0;
+    sum->transfer_s += drawn_s;
+    sum->bytes = (own > rate ? own : rate) * sum->transfer_s;
+}
+
+static void lay_out_polls(struct planner *p)
 {
     const struct ork_group *groups = p->shape->groups;
     const size_t count = p->shape->group_count;
@@ -113,28 +111,24 @@ static void lay_out_polls(struct planner *p, const struct ork_perf_time *total)
     for (size_t i = 0, poll = 0; i < count; i++) {
         struct slot *slot = &p->slots[i];
         slot->poll_s = slot->begin_s + slot->cpu.seconds;
-        slot->beside = slot->cpu;
         slot->poll_group = i + 1;
+        add_stream(&slot->beside, &slot->cpu);
         if (!late)
             continue;
         while (poll <= i ||
                (poll < count && groups[poll].kind != ORK_GROUP_HEAD && groups[poll].layer < groups[i].layer + late))
             poll++;
-        const struct ork_perf_time *end = poll < count ? &p->slots[poll].before : total;
         slot->poll_group = poll;
         slot->poll_s = poll < count ? p->slots[poll].begin_s : p->alone_s;
-        slot->beside = (struct ork_perf_time){.bytes = end->bytes - slot->before.bytes,
-                                              .transfer_s = end->transfer_s - slot->before.transfer_s};
+        for (size_t j = i; j < poll; j++) {
+            if (j > i)
+                add_stream(&slot->beside, &p->slots[j].cpu);
+            add_stream(&slot->beside, &p->slots[j].core);
+        }
     }
 }
 
 /* ---- candidates ---- */
-
-static uint64_t brick_bytes(const struct ork_group_member *member)
-{
-    struct ork_tier_sizes sizes = {0, 0, 0};
-    return ork_tier_sizes(ORK_TIER_I8, member->n, member->k, &sizes) ? sizes.data_bytes : UINT64_MAX;
-}
 
 /* What keeps a sensitive member out whatever the times are; ORK_ROUTE_LIMIT_COUNT: nothing. */
 static enum ork_route_limit member_limit(const struct planner *p, const struct ork_group_member *member)
@@ -167,7 +161,7 @@ static uint64_t list_candidates(struct planner *p)
             const struct ork_group_member *member = &group->members[j];
             if (!ork_route_is_sensitive(member, &p->params->policy))
                 continue;
-            const uint64_t bytes = brick_bytes(member);
+            const uint64_t bytes = ork_group_brick_bytes(member);
             const enum ork_route_limit limit = member_limit(p, member);
             sensitive_bytes += bytes * member->experts_used;
             if (limit != ORK_ROUTE_LIMIT_COUNT) {
@@ -311,8 +305,8 @@ ork_status ork_plan_make(const struct ork_perf *perf, const struct ork_model_sha
         status = ork_error_no_memory(error, "overlay", count * sizeof *p.candidates);
         goto out;
     }
-    const struct ork_perf_time total = lay_out_cpu(&p, context);
-    lay_out_polls(&p, &total);
+    lay_out_cpu(&p, context);
+    lay_out_polls(&p);
     plan->sensitive_bytes = list_candidates(&p);
     for (size_t i = 0; i < p.candidate_count; i++) {
         const struct candidate *candidate = &p.candidates[i];

@@ -1,4 +1,4 @@
-/* Owns shape files: their keys and bounds, and the op groups of a shape. Knows no speeds. */
+/* Owns shape files: their keys and bounds. Must not know op groups or speeds. */
 #include "sched/shape.h"
 
 #include <jansson.h>
@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "base/error.h"
 #include "base/file.h"
 
@@ -261,135 +260,4 @@ ork_status ork_shape_read(const char *name, struct ork_shape *shape, ork_error *
     status = ork_shape_parse(mapping.data, mapping.size_bytes, name, shape, error);
     ork_mapping_release(&mapping);
     return status;
-}
-
-static void add(struct ork_shape_group *group, const char *name, enum ork_shape_role role, uint32_t k, uint32_t n,
-                uint32_t count)
-{
-    group->members[group->member_count++] = (struct ork_shape_member){name, role, k, n, count};
-}
-
-static void mixer_input(const struct ork_shape *shape, uint32_t layer, struct ork_shape_group *group)
-{
-    const uint32_t width = shape->width, query = shape->heads * shape->head_width,
-                   kv = shape->heads_kv * shape->head_width;
-    const uint32_t key = shape->delta_key_heads * shape->delta_head_width,
-                   value = shape->delta_value_heads * shape->delta_head_width;
-    switch ((enum ork_shape_mixer)shape->mixer[layer]) {
-    case ORK_SHAPE_ATTENTION:
-        add(group, "v", ORK_SHAPE_MIXER, width, kv, 1);
-        add(group, "k", ORK_SHAPE_MIXER, width, kv, 1);
-        add(group, "q", ORK_SHAPE_MIXER, width, query * (shape->gated ? 2 : 1), 1);
-        break;
-    case ORK_SHAPE_CONVOLUTION:
-        add(group, "in", ORK_SHAPE_MIXER, width, 3 * width, 1);
-        break;
-    case ORK_SHAPE_DELTA:
-        add(group, "decay", ORK_SHAPE_ROUTER, width, 2 * shape->delta_value_heads, 1);
-        add(group, "gate", ORK_SHAPE_MIXER, width, value, 1);
-        add(group, "qkv", ORK_SHAPE_MIXER, width, 2 * key + value, 1);
-        break;
-    }
-}
-
-static void mixer_output(const struct ork_shape *shape, uint32_t layer, struct ork_shape_group *group)
-{
-    uint32_t k = shape->width;
-    if (shape->mixer[layer] == ORK_SHAPE_ATTENTION)
-        k = shape->heads * shape->head_width;
-    else if (shape->mixer[layer] == ORK_SHAPE_DELTA)
-        k = shape->delta_value_heads * shape->delta_head_width;
-    add(group, "out", ORK_SHAPE_MIXER, k, shape->width, 1);
-}
-
-void ork_shape_group(const struct ork_shape *shape, uint32_t layer, enum ork_shape_part part,
-                     struct ork_shape_group *group)
-{
-    const bool dense = layer < shape->dense_layers;
-    const uint32_t width = shape->width, used = shape->experts_used;
-    *group = (struct ork_shape_group){.part = part, .layer = layer};
-    switch (part) {
-    case ORK_SHAPE_INPUT:
-        mixer_input(shape, layer, group);
-        break;
-    case ORK_SHAPE_OUTPUT:
-        mixer_output(shape, layer, group);
-        break;
-    case ORK_SHAPE_ROUTE:
-        if (!dense)
-            add(group, "router", ORK_SHAPE_ROUTER, width, shape->experts, 1);
-        break;
-    case ORK_SHAPE_UP:
-        if (dense)
-            add(group, "gate and up", ORK_SHAPE_DENSE, width, 2 * shape->dense_width, 1);
-        if (!dense && shape->shared_width)
-            add(group, "shared gate and up", ORK_SHAPE_SHARED, width, 2 * shape->shared_width, 1);
-        if (!dense)
-            add(group, "experts' gate and up", ORK_SHAPE_EXPERT, width, 2 * shape->expert_width, used);
-        break;
-    case ORK_SHAPE_DOWN:
-        if (dense)
-            add(group, "down", ORK_SHAPE_DENSE, shape->dense_width, width, 1);
-        if (!dense && shape->shared_width)
-            add(group, "shared down", ORK_SHAPE_SHARED, shape->shared_width, width, 1);
-        if (!dense)
-            add(group, "experts' down", ORK_SHAPE_EXPERT, shape->expert_width, width, used);
-        break;
-    case ORK_SHAPE_LAST:
-        add(group, "head", ORK_SHAPE_HEAD, width, shape->vocabulary, 1);
-        break;
-    case ORK_SHAPE_CORE:
-    case ORK_SHAPE_PART_COUNT:
-        break;
-    }
-}
-
-uint64_t ork_shape_matrix_bytes(enum ork_tier tier, uint32_t n, uint32_t k)
-{
-    struct ork_tier_sizes sizes = {0, 0, 0};
-    ork_tier_sizes(tier, n, k, &sizes); /* cannot overflow within the bounds above */
-    return sizes.data_bytes + sizes.scale_bytes;
-}
-
-static uint64_t count_mixers(const struct ork_shape *shape, enum ork_shape_mixer mixer)
-{
-    uint64_t count = 0;
-    for (uint32_t i = 0; i < shape->layers; i++)
-        count += shape->mixer[i] == mixer;
-    return count;
-}
-
-uint64_t ork_shape_kv_bytes(const struct ork_shape *shape)
-{
-    return count_mixers(shape, ORK_SHAPE_ATTENTION) * 2 * 2 * shape->heads_kv * shape->head_width;
-}
-
-uint64_t ork_shape_state_bytes(const struct ork_shape *shape)
-{
-    const uint64_t head = shape->delta_head_width, values = shape->delta_value_heads;
-    const uint64_t channels = (2 * shape->delta_key_heads + values) * head;
-    const uint64_t delta =
-        values * head * head + (uint64_t)(shape->delta_length ? shape->delta_length - 1 : 0) * channels;
-    const uint64_t convolution =
-        (uint64_t)(shape->convolution_length ? shape->convolution_length - 1 : 0) * shape->width;
-    return 4 *
-           (count_mixers(shape, ORK_SHAPE_DELTA) * delta + count_mixers(shape, ORK_SHAPE_CONVOLUTION) * convolution);
-}
-
-uint64_t ork_shape_weight_bytes(const struct ork_shape *shape)
-{
-    uint64_t total = 0;
-    for (uint32_t layer = 0; layer <= shape->layers; layer++)
-        for (int part = 0; part < ORK_SHAPE_PART_COUNT; part++) {
-            struct ork_shape_group group;
-            if ((part == ORK_SHAPE_LAST) != (layer == shape->layers))
-                continue;
-            ork_shape_group(shape, layer, (enum ork_shape_part)part, &group);
-            for (uint32_t i = 0; i < group.member_count; i++) {
-                const struct ork_shape_member *member = &group.members[i];
-                total += ork_shape_matrix_bytes(shape->tier[member->role], member->n, member->k) *
-                         (member->role == ORK_SHAPE_EXPERT ? shape->experts : 1);
-            }
-        }
-    return total;
 }

@@ -4,10 +4,9 @@
 #define ORK_SCHED_SHAPE_H
 
 #include "ork/ork.h"
-#include "quant/tier.h"
+#include "sched/groups.h"
 
 #define ORK_SHAPE_LAYERS_MAX 256u
-#define ORK_SHAPE_MEMBERS_MAX 6u
 
 /* What weights are for; tiers are chosen by it. */
 enum ork_shape_role {
@@ -44,42 +43,8 @@ ork_status ork_shape_parse(const void *text, uint64_t size_bytes, const char *wh
 /* NULL-terminated. */
 const char *const *ork_shape_names(void);
 
-/* Parts of a layer in their order; each is one join. */
-enum ork_shape_part {
-    ORK_SHAPE_INPUT,  /* projections that read the layer's input */
-    ORK_SHAPE_CORE,   /* attention over the context, convolution, recurrence: no weight matrices */
-    ORK_SHAPE_OUTPUT, /* projection into the residual stream */
-    ORK_SHAPE_ROUTE,
-    ORK_SHAPE_UP,   /* gate and up, of all chosen experts and of the shared one */
-    ORK_SHAPE_DOWN, /* into the residual stream */
-    ORK_SHAPE_LAST, /* output head, after all layers */
-    ORK_SHAPE_PART_COUNT
-};
-
-/* A matrix, or one of each expert. */
-struct ork_shape_member {
-    const char *name;
-    enum ork_shape_role role;
-    uint32_t k, n;
-    uint32_t count; /* matrices that one token reads: experts_used for an expert's, else 1 */
-};
-
-struct ork_shape_group {
-    enum ork_shape_part part;
-    uint32_t layer;
-    uint32_t member_count; /* 0: the part has no matrices */
-    struct ork_shape_member members[ORK_SHAPE_MEMBERS_MAX];
-};
-
-/* Group of a layer (part < ORK_SHAPE_LAST), or of the head (layer ignored). */
-void ork_shape_group(const struct ork_shape *shape, uint32_t layer, enum ork_shape_part part,
-                     struct ork_shape_group *group);
-/* Bytes of all planes of a matrix in a tier: codes, padded to bricks, and scales. */
-uint64_t ork_shape_matrix_bytes(enum ork_tier tier, uint32_t n, uint32_t k);
-/* Keys and values of one position in f16, all layers; states of a sequence in f32. */
-uint64_t ork_shape_kv_bytes(const struct ork_shape *shape);
-uint64_t ork_shape_state_bytes(const struct ork_shape *shape);
-/* All weights in the tiers of the default policy. */
-uint64_t ork_shape_weight_bytes(const struct ork_shape *shape);
+/* The op groups of a shape, unmeasured. nested: what is sensitive and i8 by the file (projections, dense and shared feed
+ * forward) is n8, so that the CPU may read base planes alone. Freed with ork_model_shape_free. */
+ork_status ork_shape_model(const struct ork_shape *shape, bool nested, struct ork_model_shape *model, ork_error *error);
 
 #endif

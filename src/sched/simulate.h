@@ -1,4 +1,5 @@
-/* Parts of the simulator that its files share. ork_simulate() and ork_simulate_published() stand in ork.h.
+/* Parts of the simulator that its files share. ork_simulate() and ork_simulate_published() stand in ork.h,
+ * ork_simulate_model(), which is about a loaded model, in the room of models.
  *
  * Time is virtual: seconds in a double that only the bus moves forward. Nothing here reads a clock, and chance comes from a
  * seed, so the same question has the same answer on every machine. */
@@ -6,8 +7,8 @@
 #define ORK_SCHED_SIMULATE_H
 
 #include "engine/npu/tiling.h"
-#include "engine/npu/timing.h"
 #include "ork/ork.h"
+#include "sched/plan.h"
 #include "sched/shape.h"
 
 /* Figures of the system that others measured, "published_system" of a board file. Never used for ork's predictions. */
@@ -33,13 +34,12 @@ struct ork_system_figures {
     double region_us;                    /* a parallel region: start, join, quantizing its input */
     double macs_per_s, float_macs_per_s; /* many rows */
     double bus_bytes_per_s;              /* the most that CPU and NPU get together */
-    double margin;                       /* of a window that a chain may fill by plan */
-    double slowdown_max;     /* of a window, what the CPU may lose by a chain: its share of the bus, and the poll */
-    double submit_jitter_us; /* a submit takes up to so much longer, evenly spread */
-    double lost_chance;      /* that a chain never starts */
-    double poll_us;          /* looking whether a chain is done, and taking its result in */
-    double npu_rows_min;     /* rows from which matmuls may go to the NPU */
-    double domain_bytes;     /* that may be used of a domain */
+    double submit_jitter_us;             /* a submit takes up to so much longer, evenly spread */
+    double lost_chance;                  /* that a chain never starts */
+    double poll_us;                      /* looking whether a chain is done, and taking its result in */
+    double swap_bytes_per_s;             /* int8 bricks made resident by the little cores */
+    double memory_bytes;                 /* of the board */
+    double domain_bytes;                 /* that may be used of a domain */
 };
 
 enum { ORK_PUBLISHED_RUNS_MAX = 16 };
@@ -58,6 +58,8 @@ struct ork_simulate_board {
 };
 /* path NULL: the built-in board. Refuses missing, unknown and impossible figures by name. */
 ork_status ork_simulate_board_read(const char *path, struct ork_simulate_board *board, ork_error *error);
+/* The perf model of ork on the board. */
+void ork_perf_from_figures(const struct ork_simulate_board *board, struct ork_perf *perf);
 
 /* ---- the bus: activities that wait, then draw bytes --------------------------------------------------------------- */
 
@@ -85,6 +87,9 @@ struct ork_bus {
     double now_s, limit;
     struct ork_lane lanes[ORK_LANE_COUNT];
     struct ork_simulate_record *record;
+    /* A lane became idle; may start it again. May be NULL. */
+    void (*idle)(void *context, int lane);
+    void *context;
 };
 void ork_bus_start(struct ork_bus *bus, int lane, const char *what, uint32_t layer, double wait_s, double bytes,
                    double rate);
@@ -102,20 +107,38 @@ double ork_simulate_chance(uint64_t *state);
  * many experts have any. */
 uint32_t ork_simulate_choose(uint64_t *state, uint32_t count, uint32_t used, uint32_t rows, uint32_t *rows_of);
 
+/* A model as the simulator sees it. */
+struct ork_simulate_model {
+    const struct ork_model_shape *shape;
+    uint32_t context_max;
+    double gguf_bits_layers, gguf_bits_head; /* 0: not known; the published system is out of question */
+};
+
 struct ork_simulate_job {
     const struct ork_simulate_board *board;
-    const struct ork_shape *shape;
+    const struct ork_simulate_model *model;
+    struct ork_perf perf; /* of ork on the board, with the submit and the bus that were asked for */
+    struct ork_route_policy policy;
     uint32_t context, prompt, tokens;
     uint64_t seed;
-    double submit_us, bus_share; /* of the board's bus while both run */
     uint32_t late_layers;
-    bool nested_base; /* sensitive matrices at 4 bits on the CPU */
+    double delay_s;            /* of every chain, unknown to the plan */
+    uint64_t npu_memory_bytes; /* for int8 bricks */
 };
 enum { ORK_SIMULATE_BATCH = 512 }; /* prompt rows at once */
 
+/* Refuses what is no shape's or board's fault. */
+ork_status ork_simulate_check(const ork_simulate_params *params, ork_error *error);
+/* Any model; params are checked, params->shape is not looked at. *simulation is freed with free(). */
+ork_status ork_simulate_any(const ork_simulate_params *params, const struct ork_simulate_model *model,
+                            ork_simulation **simulation, ork_error *error);
+
+/* int8 bytes that would have to be made resident in a phase and what of the time nothing hides. */
+void ork_simulate_swap(const struct ork_simulate_job *job, double bytes, double phase_s, ork_simulation_swap *swap);
+
 /* ork: policies cpu, overlay, late. */
-void ork_simulate_ork(const struct ork_simulate_job *job, ork_policy policy, ork_simulation *result,
-                      struct ork_simulate_record *record);
+ork_status ork_simulate_ork(const struct ork_simulate_job *job, ork_policy policy, ork_simulation *result,
+                            struct ork_simulate_record *record, ork_error *error);
 /* The published system: cpu, partition, streaming. weights: "gguf", or "auto" (experts nf4, projections q8_0). */
 void ork_simulate_other(const struct ork_simulate_job *job, ork_policy policy, const char *weights, uint32_t domains,
                         ork_simulation *result, struct ork_simulate_record *record);

@@ -22,6 +22,9 @@ static void finish(struct ork_bus *bus, int lane)
     slot->live = false;
     slot->end_s = bus->now_s;
     slot->busy_s += slot->end_s - slot->begin_s;
+    const struct ork_lane done = *slot;
+    if (bus->idle)
+        bus->idle(bus->context, lane);
     struct ork_simulate_record *record = bus->record;
     if (!record || !record->on || record->count == record->capacity)
         return;
@@ -30,10 +33,10 @@ static void finish(struct ork_bus *bus, int lane)
                   : lane == 1          ? "npu0"
                   : lane == 2          ? "npu1"
                                        : "npu2",
-        .what = slot->what,
-        .layer = slot->layer,
-        .begin_us = slot->begin_s * 1e6,
-        .end_us = slot->end_s * 1e6,
+        .what = done.what,
+        .layer = done.layer,
+        .begin_us = done.begin_s * 1e6,
+        .end_us = done.end_s * 1e6,
     };
 }
 

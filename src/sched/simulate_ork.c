@@ -1,249 +1,187 @@
-/* Owns the prediction for ork itself: op groups of a shape on the performance cores, the NPU beside them. Uses the board's
- * figures of ork alone, never those of the published system. */
+/* Owns the prediction for ork itself: the dispatcher's routes and plan on a virtual clock, with chains that take longer than
+ * planned or never start. Must not know formulas of times, which are the perf model's, nor the published system. */
 #include "sched/simulate.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
+#include "base/error.h"
+#include "engine/npu/tuning.h"
 
-/* What the NPU adds to a group while decoding: int8 channels of its sensitive members. */
-struct plan_entry {
-    double bytes; /* 0: nothing */
-    uint32_t tasks;
-    bool late; /* writes the residual stream: may come layers later */
-};
+/* Late chains that may wait for the core, the running one included. */
+enum { SLOTS = ORK_NPU_OVERLAY_SLOTS };
 
-struct pending {
-    bool used, late, lost;
-    uint32_t due_layer; /* counted over the whole run */
+struct chain {
+    const struct ork_plan_entry *entry;
+    bool done, lost, dropped; /* dropped: keeps the core, and nobody will look */
+    double jitter_s;
+    uint32_t due_layer;
 };
 
 struct state {
     const struct ork_simulate_job *job;
+    const struct ork_model_shape *shape;
     ork_simulation *result;
     struct ork_bus bus;
     uint64_t random;
-    struct plan_entry plan[ORK_SHAPE_LAYERS_MAX][ORK_SHAPE_LAST];
-    struct pending pending[ORK_LANE_COUNT];
-    uint64_t layers_done;
+    struct ork_plan plan;
+    bool base;    /* the CPU reads base planes while decoding */
+    bool late;    /* results may come some layers later */
     bool overlay; /* chains are submitted */
-    bool rows_on_npu;
+    /* In the order of their submits; the oldest that is not over has the core. */
+    struct chain chains[SLOTS];
+    size_t chain_count;
+    bool on_npu; /* prompts use the NPU */
+    /* [group_count] each: the route of a batch of chosen_rows rows, and the part of a group that stands in the NPU's memory. */
+    struct ork_route_choice *choices;
+    double *resident;
+    uint32_t chosen_rows;
+    double absent_bytes; /* int8, that the prompt's batches would have taken to the NPU */
 };
 
-static bool is_sensitive(enum ork_shape_role role)
+/* ---- the CPU ---- */
+
+static void cpu_run(struct state *s, const char *what, uint32_t layer, const struct ork_perf_time *time, double part)
 {
-    return role == ORK_SHAPE_MIXER || role == ORK_SHAPE_DENSE || role == ORK_SHAPE_SHARED;
+    const double stream_s = (time->transfer_s + time->compute_s) * part, bytes = time->bytes * part;
+    const bool draws = stream_s > 0 && bytes > 0;
+    ork_bus_start(&s->bus, ORK_LANE_CPU, what, layer, time->fixed_s + (draws ? 0 : stream_s), draws ? bytes : 0,
+                  draws ? bytes / stream_s : 0);
 }
 
-static bool writes_residual(enum ork_shape_part part)
+static void cpu_rest(struct state *s)
 {
-    return part == ORK_SHAPE_OUTPUT || part == ORK_SHAPE_DOWN;
-}
-
-static const char *part_name(enum ork_shape_part part)
-{
-    static const char *const names[] = {"input", "core", "output", "route", "up", "down", "head"};
-    return names[part];
-}
-
-/* A lane's worth of CPU work. */
-struct work {
-    double bytes, seconds; /* seconds: without the bus, and without the region's start */
-};
-
-static enum ork_tier tier_read(const struct state *s, enum ork_shape_role role)
-{
-    const enum ork_tier tier = s->job->shape->tier[role];
-    return s->job->nested_base && is_sensitive(role) ? ORK_TIER_NF4 : tier;
-}
-
-static void work_read(const struct state *s, enum ork_tier tier, double bytes, struct work *work)
-{
-    const struct ork_system_figures *ork = &s->job->board->ork;
-    work->bytes += bytes;
-    work->seconds += bytes / (ork_tier_find(tier)->bits_per_weight < 8 ? ork->bytes_per_s_4 : ork->bytes_per_s_8);
-}
-
-/* Attention, convolution or recurrence of `rows` tokens behind `context` positions. */
-static void work_core(const struct state *s, uint32_t layer, double rows, double context, struct work *work)
-{
-    const struct ork_shape *shape = s->job->shape;
-    const struct ork_system_figures *ork = &s->job->board->ork;
-    double bytes = 0, macs = 0;
-    if (shape->mixer[layer] == ORK_SHAPE_ATTENTION) {
-        const double positions = context + (rows + 1) / 2;
-        bytes = 4.0 * shape->heads_kv * shape->head_width * (context + rows);
-        macs = 2.0 * shape->heads * shape->head_width * positions * rows;
-    } else if (shape->mixer[layer] == ORK_SHAPE_DELTA) {
-        const double cells = (double)shape->delta_value_heads * shape->delta_head_width * shape->delta_head_width;
-        bytes = 2 * 4 * cells; /* read and written once a pass */
-        macs = 4 * cells * rows;
-    } else {
-        macs = (double)shape->convolution_length * shape->width * rows;
-    }
-    const double stream_s = bytes / ork->bytes_per_s_8, compute_s = macs / ork->float_macs_per_s;
-    work->bytes += bytes;
-    work->seconds += stream_s > compute_s ? stream_s : compute_s;
-}
-
-/* One token's share of a group on the CPU. */
-static struct work work_token(const struct state *s, const struct ork_shape_group *group, double context)
-{
-    struct work work = {0, 0};
-    if (group->part == ORK_SHAPE_CORE)
-        work_core(s, group->layer, 1, context, &work);
-    for (uint32_t i = 0; i < group->member_count; i++) {
-        const struct ork_shape_member *member = &group->members[i];
-        const enum ork_tier tier = tier_read(s, member->role);
-        work_read(s, tier, (double)ork_shape_matrix_bytes(tier, member->n, member->k) * member->count, &work);
-    }
-    return work;
-}
-
-static void cpu_start(struct state *s, const struct ork_shape_group *group, const struct work *work)
-{
-    const double wait_s = s->job->board->ork.region_us * 1e-6;
-    const bool draws = work->bytes > 0 && work->seconds > 0;
-    ork_bus_start(&s->bus, ORK_LANE_CPU, part_name(group->part), group->layer, wait_s + (draws ? 0 : work->seconds),
-                  draws ? work->bytes : 0, draws ? work->bytes / work->seconds : 0);
-}
-
-static double chain_fixed_s(const struct state *s, uint32_t tasks)
-{
-    const struct ork_npu_profile *npu = &s->job->board->npu;
-    return (s->job->submit_us + npu->complete_us + npu->task_us * tasks) * 1e-6;
-}
-
-/* Fills a window with channels of the group's sensitive members, narrowest first, 64 channels at a time. own_s: the group's
- * own CPU time, of which a chain may cost a part, however long it has. */
-static struct plan_entry plan_window(const struct state *s, const struct ork_shape_group *group, double window_s,
-                                     double own_s, double cpu_rate, double budget)
-{
-    const struct ork_simulate_board *board = s->job->board;
-    struct plan_entry entry = {0, 0, false};
-    const double own = board->npu.core_bytes_per_s, total = own + cpu_rate;
-    const double rate = total > s->bus.limit ? own * s->bus.limit / total : own;
-    /* What the CPU loses of each second that both draw, and how long that may be. */
-    const double loss = total > s->bus.limit ? 1 - s->bus.limit / total : 0;
-    const double allowed_s = board->ork.slowdown_max * own_s - board->ork.poll_us * 1e-6;
-    const double most = loss > 0 ? allowed_s / loss * rate : allowed_s > 0 ? budget : 0;
-    budget = most < budget ? most : budget;
-    for (uint32_t i = 0; i < group->member_count; i++) {
-        const struct ork_shape_member *member = &group->members[i];
-        const double unit = 64.0 * member->k;
-        double room =
-            window_s * board->ork.margin - board->ork.submit_jitter_us * 1e-6 - chain_fixed_s(s, entry.tasks + 1);
-        room = room * rate - entry.bytes;
-        room = room < budget - entry.bytes ? room : budget - entry.bytes;
-        if (!is_sensitive(member->role) || room < unit)
-            continue;
-        const double all = (double)member->n * member->k, some = (double)(uint64_t)(room / unit) * unit;
-        entry.bytes += some < all ? some : all;
-        entry.tasks++;
-    }
-    return entry;
-}
-
-/* What is overlaid is decided once, at load. */
-static void plan_make(struct state *s, bool late)
-{
-    const struct ork_shape *shape = s->job->shape;
-    double budget = s->job->board->ork.domain_bytes, sensitive = 0;
-    for (uint32_t layer = 0; layer < shape->layers; layer++) {
-        struct ork_shape_group group;
-        double layer_s = 0;
-        for (int part = 0; part < ORK_SHAPE_LAST; part++) {
-            ork_shape_group(shape, layer, (enum ork_shape_part)part, &group);
-            layer_s += work_token(s, &group, s->job->context).seconds + s->job->board->ork.region_us * 1e-6;
-        }
-        for (int part = 0; part < ORK_SHAPE_LAST; part++) {
-            ork_shape_group(shape, layer, (enum ork_shape_part)part, &group);
-            for (uint32_t i = 0; i < group.member_count; i++)
-                if (is_sensitive(group.members[i].role))
-                    sensitive += (double)group.members[i].n * group.members[i].k;
-            const struct work work = work_token(s, &group, s->job->context);
-            const bool residual = late && writes_residual(group.part);
-            /* A late chain has a layer's time: in the long run a core gets no more than one such chain a layer. */
-            const double own_s = work.seconds + s->job->board->ork.region_us * 1e-6;
-            struct plan_entry entry =
-                plan_window(s, &group, residual ? layer_s : own_s, own_s, work.bytes / work.seconds, budget);
-            entry.late = residual;
-            budget -= entry.bytes;
-            s->plan[layer][part] = entry;
-            s->result->overlay_planned += entry.bytes > 0;
-            s->result->npu_resident_bytes += (uint64_t)entry.bytes;
-        }
-    }
-    s->result->overlay_coverage = sensitive > 0 ? (double)s->result->npu_resident_bytes / sensitive : 0;
-}
-
-/* Never waits: without a free core the chain is left out. Returns its lane, or 0. */
-static int overlay_submit(struct state *s, const struct ork_shape_group *group)
-{
-    const struct plan_entry *entry = &s->plan[group->layer][group->part];
-    const struct ork_simulate_board *board = s->job->board;
-    if (!s->overlay || group->part >= ORK_SHAPE_LAST || entry->bytes <= 0)
-        return 0;
-    int lane = ORK_LANE_NPU;
-    while (lane < ORK_LANE_NPU + (int)board->npu.cores && (s->bus.lanes[lane].live || s->pending[lane].used))
-        lane++;
-    if (lane == ORK_LANE_NPU + (int)board->npu.cores) {
-        s->result->overlay_busy++;
-        return 0;
-    }
-    const double jitter_s = board->ork.submit_jitter_us * 1e-6 * ork_simulate_chance(&s->random);
-    const bool lost = ork_simulate_chance(&s->random) < board->ork.lost_chance;
-    s->result->overlay_submitted++;
-    s->pending[lane] = (struct pending){true, entry->late, lost, (uint32_t)s->layers_done + s->job->late_layers};
-    if (lost)
-        ork_bus_start(&s->bus, lane, "lost", group->layer, board->npu.reset_us * 1e-6, 0, 0);
-    else
-        ork_bus_start(&s->bus, lane, part_name(group->part), group->layer, chain_fixed_s(s, entry->tasks) + jitter_s,
-                      entry->bytes, board->npu.core_bytes_per_s);
-    return lane;
-}
-
-/* One look at a chain. A dropped one keeps its core until it is over. */
-static void overlay_poll(struct state *s, int lane, bool last)
-{
-    struct pending *pending = &s->pending[lane];
-    if (!lane || !pending->used || (s->bus.lanes[lane].live && !last && !pending->lost))
-        return;
-    if (pending->lost)
-        s->result->overlay_lost++;
-    else if (s->bus.lanes[lane].live)
-        s->result->overlay_late++;
-    else
-        s->result->overlay_in_time++;
-    pending->used = false;
-    ork_bus_pass(&s->bus, s->job->board->ork.poll_us * 1e-6);
-}
-
-static void token(struct state *s, double context)
-{
-    const struct ork_shape *shape = s->job->shape;
-    struct ork_shape_group group;
-    for (uint32_t layer = 0; layer < shape->layers; layer++) {
-        for (int part = 0; part < ORK_SHAPE_LAST; part++) {
-            ork_shape_group(shape, layer, (enum ork_shape_part)part, &group);
-            if (!group.member_count && part != ORK_SHAPE_CORE)
-                continue;
-            const int lane = overlay_submit(s, &group);
-            const struct work work = work_token(s, &group, context);
-            cpu_start(s, &group, &work);
-            ork_bus_wait(&s->bus, ORK_LANE_CPU);
-            if (lane && !s->pending[lane].late)
-                overlay_poll(s, lane, true);
-        }
-        s->layers_done++;
-        for (int lane = ORK_LANE_NPU; lane < ORK_LANE_COUNT; lane++)
-            if (s->pending[lane].used)
-                overlay_poll(s, lane, s->layers_done >= s->pending[lane].due_layer);
-    }
-    ork_shape_group(shape, shape->layers, ORK_SHAPE_LAST, &group);
-    const struct work work = work_token(s, &group, context);
-    cpu_start(s, &group, &work);
+    const struct ork_perf_time time = {.fixed_s = ork_perf_predict_rest(&s->job->perf, s->shape)};
+    cpu_run(s, "embedding", 0, &time, 1);
     ork_bus_wait(&s->bus, ORK_LANE_CPU);
+}
+
+/* Attention, convolution or recurrence stand behind a layer's first group. */
+static bool has_core(const struct state *s, size_t i)
+{
+    const struct ork_group *groups = s->shape->groups;
+    return groups[i].layer < s->shape->layer_count && (!i || groups[i - 1].layer != groups[i].layer);
+}
+
+static void cpu_core(struct state *s, uint32_t layer, uint32_t rows, uint32_t context)
+{
+    const struct ork_perf_time time = ork_perf_predict_core(&s->job->perf, &s->shape->layers[layer], rows, context);
+    cpu_run(s, "core", layer, &time, 1);
+    ork_bus_wait(&s->bus, ORK_LANE_CPU);
+}
+
+/* ---- chains, one after the other on the first core ---- */
+
+static void chain_start(struct state *s)
+{
+    const struct chain *chain = NULL;
+    for (size_t i = 0; i < s->chain_count && !chain; i++)
+        chain = s->chains[i].done ? NULL : &s->chains[i];
+    if (!chain)
+        return;
+    const struct ork_group *group = &s->shape->groups[chain->entry->group];
+    const struct ork_perf_time time = ork_perf_predict_chain(&s->job->perf, group, chain->entry->members);
+    const char *what = ork_group_kind_name(group->kind);
+    if (chain->lost)
+        ork_bus_start(&s->bus, ORK_LANE_NPU, "lost", group->layer, s->job->perf.npu.reset_us * 1e-6, 0, 0);
+    else
+        ork_bus_start(&s->bus, ORK_LANE_NPU, what, group->layer, time.fixed_s + time.transfer_s + chain->jitter_s,
+                      time.bytes, time.bytes / time.compute_s);
+}
+
+static void chain_remove(struct state *s, size_t i)
+{
+    s->chain_count--;
+    memmove(&s->chains[i], &s->chains[i + 1], (s->chain_count - i) * sizeof *s->chains);
+}
+
+static void chain_idle(void *context, int lane)
+{
+    struct state *s = context;
+    if (lane != ORK_LANE_NPU || !s->overlay)
+        return;
+    for (size_t i = 0; i < s->chain_count; i++)
+        if (!s->chains[i].done) {
+            s->chains[i].done = true;
+            if (s->chains[i].dropped)
+                chain_remove(s, i);
+            break;
+        }
+    chain_start(s);
+}
+
+/* Never waits: a chain at the join finds the core idle, a late one a slot, or it is left out. */
+static void overlay_submit(struct state *s, const struct ork_plan_entry *entry)
+{
+    const struct ork_system_figures *figures = &s->job->board->ork;
+    if (s->chain_count == SLOTS || (!s->late && s->bus.lanes[ORK_LANE_NPU].live)) {
+        s->result->overlay_busy++;
+        return;
+    }
+    s->result->overlay_submitted++;
+    const double jitter_s = s->job->delay_s + figures->submit_jitter_us * 1e-6 * ork_simulate_chance(&s->random);
+    s->chains[s->chain_count++] =
+        (struct chain){.entry = entry,
+                       .jitter_s = jitter_s,
+                       .lost = ork_simulate_chance(&s->random) < figures->lost_chance,
+                       .due_layer = s->shape->groups[entry->group].layer + s->job->late_layers};
+    if (!s->bus.lanes[ORK_LANE_NPU].live)
+        chain_start(s);
+}
+
+/* One look at every chain that is due. What is not there is dropped, and keeps its slot and the core until it is over. */
+static void overlay_poll(struct state *s, uint32_t layer, bool last)
+{
+    for (size_t i = 0; i < s->chain_count;) {
+        struct chain *chain = &s->chains[i];
+        if (chain->dropped || !(last || chain->due_layer <= layer)) {
+            i++;
+            continue;
+        }
+        if (chain->lost)
+            s->result->overlay_lost++;
+        else if (chain->done)
+            s->result->overlay_in_time++;
+        else
+            s->result->overlay_late++;
+        chain->dropped = true;
+        if (chain->done)
+            chain_remove(s, i);
+        else
+            i++;
+        /* The CPU looks, and adds the result; a chain that ends meanwhile changes the list behind the next look. */
+        ork_bus_pass(&s->bus, s->job->board->ork.poll_us * 1e-6);
+        i = 0;
+    }
+}
+
+/* ---- decoding ---- */
+
+static void token(struct state *s, uint32_t context)
+{
+    const struct ork_group *groups = s->shape->groups;
+    size_t next = 0; /* entry of the plan */
+    cpu_rest(s);
+    for (size_t i = 0; i < s->shape->group_count; i++) {
+        const struct ork_group *group = &groups[i];
+        const bool head = group->kind == ORK_GROUP_HEAD;
+        if (s->overlay && s->late && (head || !i || groups[i - 1].layer != group->layer))
+            overlay_poll(s, group->layer, head);
+        const bool planned = next < s->plan.entry_count && s->plan.entries[next].group == i;
+        if (planned && s->overlay)
+            overlay_submit(s, &s->plan.entries[next]);
+        next += planned;
+        const struct ork_perf_time time = ork_perf_predict_cpu(&s->job->perf, group, 1, s->base);
+        cpu_run(s, ork_group_kind_name(group->kind), group->layer, &time, 1);
+        ork_bus_wait(&s->bus, ORK_LANE_CPU);
+        if (planned && s->overlay && !s->late)
+            overlay_poll(s, group->layer, true);
+        if (has_core(s, i))
+            cpu_core(s, group->layer, 1, context);
+    }
+    if (s->overlay)
+        overlay_poll(s, 0, true); /* a model without a head */
 }
 
 /* Seconds a token. */
@@ -254,132 +192,124 @@ static double decode(struct state *s, bool overlay)
     const double begin_s = s->bus.now_s;
     s->overlay = overlay;
     for (uint32_t i = 0; i < job->tokens; i++) {
-        if (record)
-            record->on = overlay == s->rows_on_npu && i + 1 == job->tokens;
-        token(s, (double)job->context + job->prompt + i);
+        record->on = overlay == s->on_npu && i + 1 == job->tokens;
+        token(s, job->context + job->prompt + i);
     }
-    if (record)
-        record->on = false;
-    for (int lane = ORK_LANE_NPU; lane < ORK_LANE_COUNT; lane++)
-        overlay_poll(s, lane, true);
+    record->on = false;
     return (s->bus.now_s - begin_s) / job->tokens;
 }
 
-/* A joined matmul of many rows on all cores, with the host's share as the published library has it. */
-static double npu_matmul_s(const struct ork_npu_profile *npu, uint32_t m, uint32_t k, uint32_t n)
-{
-    const uint32_t cores = npu->cores, share = (uint32_t)ork_round_up(ork_divide_up(n, cores), 32);
-    const enum ork_npu_surface input = ork_npu_best_input(ORK_NPU_W8A8, k, m);
-    const uint32_t rows = ork_npu_rows_max(ORK_NPU_W8A8, input, k);
-    struct ork_npu_work work;
-    memset(&work, 0, sizeof work);
-    if (!rows)
-        return 1e9; /* not possible in one pass: the CPU's */
-    for (uint32_t i = 0; i < m; i += rows)
-        for (uint32_t j = 0; j < share; j += ORK_NPU_N_MAX) {
-            const struct ork_npu_shape shape = {ORK_NPU_W8A8,
-                                                input,
-                                                ORK_NPU_NATIVE,
-                                                m - i < rows ? m - i : rows,
-                                                k,
-                                                share - j < ORK_NPU_N_MAX ? share - j : ORK_NPU_N_MAX};
-            ork_npu_work_add(&work, &shape);
-        }
-    return ork_npu_timing_job(npu, &work, cores) + (npu->submit_us + npu->complete_us + npu->host_call_us) * 1e-6 +
-           cores * npu->host_core_us * 1e-6 + 4.0 * m * n / (npu->host_surface_bytes_per_s * cores) +
-           (double)m * k / npu->host_bytes_per_s;
-}
+/* ---- the prompt ---- */
 
-/* Rows of the batch through one member on the CPU. */
-static void work_rows(const struct state *s, const struct ork_shape_member *member, uint32_t rows,
-                      const uint32_t *rows_of, uint32_t active, struct work *work)
+/* int8 bytes of a group's matrices that `rows` rows read. */
+static double int8_bytes(const struct ork_group *group, uint32_t rows)
 {
-    const struct ork_system_figures *ork = &s->job->board->ork;
-    const enum ork_tier tier = s->job->shape->tier[member->role];
-    double padded = rows;
-    if (member->role == ORK_SHAPE_EXPERT) {
-        padded = 0;
-        for (uint32_t i = 0; i < s->job->shape->experts; i++)
-            padded += (double)ork_round_up(rows_of[i], 4); /* register tiles of 4 rows */
-    }
-    const double matrices = member->role == ORK_SHAPE_EXPERT ? active : 1;
-    struct work read = {0, 0};
-    work_read(s, tier, (double)ork_shape_matrix_bytes(tier, member->n, member->k) * matrices, &read);
-    const double compute_s = padded * member->n * member->k / ork->macs_per_s;
-    work->bytes += read.bytes;
-    work->seconds += read.seconds > compute_s ? read.seconds : compute_s;
-}
-
-static void batch_group(struct state *s, const struct ork_shape_group *group, uint32_t rows, double context)
-{
-    const struct ork_simulate_job *job = s->job;
-    struct work work = {0, 0};
-    double npu_s = 0, npu_bytes = 0;
-    uint32_t rows_of[1024], active = 0;
-    memset(rows_of, 0, sizeof rows_of);
-    if (group->part == ORK_SHAPE_CORE)
-        work_core(s, group->layer, rows, context, &work);
-    if (group->part == ORK_SHAPE_UP || group->part == ORK_SHAPE_DOWN)
-        active = ork_simulate_choose(&s->random, job->shape->experts, job->shape->experts_used, rows, rows_of);
+    double bytes = 0;
     for (uint32_t i = 0; i < group->member_count; i++) {
-        const struct ork_shape_member *member = &group->members[i];
-        struct work own = {0, 0};
-        work_rows(s, member, rows, rows_of, active, &own);
-        const bool offered = s->rows_on_npu && is_sensitive(member->role) && rows >= job->board->ork.npu_rows_min;
-        const double on_npu_s = offered ? npu_matmul_s(&job->board->npu, rows, member->k, member->n) : 0;
-        if (offered && on_npu_s < own.seconds) {
-            npu_s += on_npu_s;
-            npu_bytes += (double)member->k * member->n + (double)rows * (member->k + 4.0 * member->n);
-        } else {
-            work.bytes += own.bytes;
-            work.seconds += own.seconds;
-        }
+        const struct ork_group_member *member = &group->members[i];
+        bytes +=
+            ork_group_distinct(member->experts, member->experts_used, rows) * (double)ork_group_brick_bytes(member);
     }
-    if (npu_s > 0)
-        ork_bus_start(&s->bus, ORK_LANE_NPU, part_name(group->part), group->layer, 0, npu_bytes, npu_bytes / npu_s);
-    cpu_start(s, group, &work);
-    ork_bus_wait(&s->bus, ORK_LANE_CPU);
-    ork_bus_wait(&s->bus, ORK_LANE_NPU);
+    return bytes;
+}
+
+static bool is_stack(const struct ork_group *group)
+{
+    return group->member_count && group->members[0].experts > 1;
+}
+
+/* Logits are wanted of the last row alone. */
+static uint32_t rows_of(const struct ork_group *group, uint32_t rows)
+{
+    return group->kind == ORK_GROUP_HEAD ? 1 : rows;
+}
+
+static void choose(struct state *s, uint32_t rows)
+{
+    struct ork_route_query query = {.resident = true,
+                                    .engine = s->on_npu ? ORK_ROUTE_ENGINE_IS_FREE : ORK_ROUTE_ENGINE_IS_OFF,
+                                    .policy = s->job->policy};
+    if (rows == s->chosen_rows)
+        return;
+    for (size_t i = 0; i < s->shape->group_count; i++) {
+        query.rows = rows_of(&s->shape->groups[i], rows);
+        s->choices[i] = ork_route_choose(&s->job->perf, &s->shape->groups[i], &query);
+    }
+    s->chosen_rows = rows;
+}
+
+/* What stands in the NPU's memory, as the engine fills it: matrices that all rows read, then experts, a layer after the
+ * other, as far as memory goes. */
+static void fill_memory(struct state *s, uint32_t rows)
+{
+    double left = (double)s->job->npu_memory_bytes, used = 0;
+    choose(s, rows);
+    for (int stacks = 0; stacks < 2; stacks++)
+        for (size_t i = 0; i < s->shape->group_count; i++) {
+            const struct ork_group *group = &s->shape->groups[i];
+            if (is_stack(group) != (stacks == 1) || s->choices[i].route != ORK_ROUTE_NPU)
+                continue;
+            const double bytes = int8_bytes(group, UINT32_MAX), taken = bytes < left ? bytes : left;
+            s->resident[i] = stacks ? taken / bytes : taken < bytes ? 0 : 1; /* experts one by one */
+            used += bytes * s->resident[i];
+            left -= bytes * s->resident[i];
+        }
+    s->result->npu_resident_bytes = (uint64_t)used;
+}
+
+/* Both engines at once where the NPU has a part of the group, joined. */
+static void batch_group(struct state *s, size_t i)
+{
+    const struct ork_group *group = &s->shape->groups[i];
+    const struct ork_route_choice *choice = &s->choices[i];
+    const char *what = ork_group_kind_name(group->kind);
+    const double part = choice->route == ORK_ROUTE_NPU ? s->resident[i] : 0;
+    const int cores = (int)s->job->perf.npu.cores;
+    if (choice->route == ORK_ROUTE_NPU)
+        s->absent_bytes += int8_bytes(group, rows_of(group, s->chosen_rows)) * (1 - part);
+    for (int core = 0; part > 0 && core < cores; core++)
+        ork_bus_start(&s->bus, ORK_LANE_NPU + core, what, group->layer,
+                      choice->npu.fixed_s + choice->npu.transfer_s * part, choice->npu.bytes * part / cores,
+                      choice->npu.bytes / cores / choice->npu.compute_s);
+    if (part < 1)
+        cpu_run(s, what, group->layer, &choice->cpu, 1 - part);
+    for (int lane = 0; lane < ORK_LANE_COUNT; lane++)
+        ork_bus_wait(&s->bus, lane);
 }
 
 /* Seconds of the whole prompt. */
 static double prefill(struct state *s)
 {
     const struct ork_simulate_job *job = s->job;
+    const struct ork_group *groups = s->shape->groups;
     const double begin_s = s->bus.now_s;
-    struct ork_shape_group group;
     for (uint32_t done = 0; done < job->prompt; done += ORK_SIMULATE_BATCH) {
         const uint32_t left = job->prompt - done, rows = left < ORK_SIMULATE_BATCH ? left : ORK_SIMULATE_BATCH;
-        for (uint32_t layer = 0; layer < job->shape->layers; layer++)
-            for (int part = 0; part < ORK_SHAPE_LAST; part++) {
-                ork_shape_group(job->shape, layer, (enum ork_shape_part)part, &group);
-                if (group.member_count || part == ORK_SHAPE_CORE)
-                    batch_group(s, &group, rows, (double)job->context + done);
-            }
+        choose(s, rows);
+        cpu_rest(s);
+        for (size_t i = 0; i < s->shape->group_count; i++) {
+            if (groups[i].kind == ORK_GROUP_HEAD && left > rows)
+                continue;
+            batch_group(s, i);
+            if (has_core(s, i))
+                cpu_core(s, groups[i].layer, rows, job->context + done);
+        }
     }
-    ork_shape_group(job->shape, job->shape->layers, ORK_SHAPE_LAST, &group);
-    const struct work work = work_token(s, &group, 0); /* only the last token needs logits */
-    cpu_start(s, &group, &work);
-    ork_bus_wait(&s->bus, ORK_LANE_CPU);
     return s->bus.now_s - begin_s;
 }
 
-/* Bytes of all matrices that prompts take to the NPU. */
-static double rows_resident(const struct ork_shape *shape)
+/* ---- results ---- */
+
+static void plan_results(const struct state *s)
 {
-    double total = 0;
-    for (uint32_t layer = 0; layer < shape->layers; layer++)
-        for (int part = 0; part < ORK_SHAPE_LAST; part++) {
-            struct ork_shape_group group;
-            ork_shape_group(shape, layer, (enum ork_shape_part)part, &group);
-            for (uint32_t i = 0; i < group.member_count; i++)
-                if (is_sensitive(group.members[i].role))
-                    total += (double)group.members[i].n * group.members[i].k;
-        }
-    return total;
+    ork_simulation *result = s->result;
+    const struct ork_plan *plan = &s->plan;
+    result->overlay_planned = plan->entry_count;
+    result->overlay_limit = ork_route_limit_name(plan->limit);
+    result->overlay_coverage = plan->sensitive_bytes ? (double)plan->resident_bytes / (double)plan->sensitive_bytes : 0;
 }
 
-static void results_fill(struct state *s, double prefill_s, double decode_s, double alone_s)
+static void results_fill(const struct state *s, double prefill_s, double decode_s, double alone_s)
 {
     const struct ork_simulate_job *job = s->job;
     ork_simulation *result = s->result;
@@ -388,35 +318,72 @@ static void results_fill(struct state *s, double prefill_s, double decode_s, dou
     result->decode_alone_tokens_per_second = 1 / alone_s;
     const uint64_t polled = result->overlay_in_time + result->overlay_late + result->overlay_lost;
     result->overlay_hit_rate = polled ? (double)result->overlay_in_time / (double)polled : 0;
-    if (s->rows_on_npu) {
-        /* The prompt's set holds the overlay's: the same int8 bytes. */
-        result->npu_resident_bytes = (uint64_t)rows_resident(job->shape);
-        result->npu_domains = (uint32_t)(rows_resident(job->shape) / job->board->ork.domain_bytes) + 1;
-    }
+    if (!s->on_npu)
+        return;
+    result->npu_resident_bytes += s->plan.resident_bytes; /* chains have memory of their own */
+    result->npu_domains = (uint32_t)ceil((double)result->npu_resident_bytes / job->board->ork.domain_bytes);
+    result->npu_fill_seconds = (double)result->npu_resident_bytes / job->perf.swap_bytes_per_s;
+    ork_simulate_swap(job, s->absent_bytes, prefill_s, &result->prompt_swap);
 }
 
-void ork_simulate_ork(const struct ork_simulate_job *job, ork_policy policy, ork_simulation *result,
-                      struct ork_simulate_record *record)
+void ork_simulate_swap(const struct ork_simulate_job *job, double bytes, double phase_s, ork_simulation_swap *swap)
 {
-    struct state s;
-    memset(&s, 0, sizeof s);
-    s.job = job;
-    s.result = result;
-    s.random = job->seed;
-    s.bus.limit = job->board->ork.bus_bytes_per_s * job->bus_share;
-    s.bus.record = record;
-    s.rows_on_npu = policy != ORK_POLICY_CPU;
-    if (s.rows_on_npu)
-        plan_make(&s, policy == ORK_POLICY_LATE);
-    const double prefill_s = prefill(&s);
-    const double alone_s = decode(&s, false);
+    const double seconds = bytes / job->perf.swap_bytes_per_s;
+    *swap = (ork_simulation_swap){.bytes = (uint64_t)bytes,
+                                  .hidden_seconds = seconds < phase_s ? seconds : phase_s,
+                                  .exposed_seconds = seconds < phase_s ? 0 : seconds - phase_s};
+}
+
+ork_status ork_simulate_ork(const struct ork_simulate_job *job, ork_policy policy, ork_simulation *result,
+                            struct ork_simulate_record *record, ork_error *error)
+{
+    const size_t count = job->model->shape->group_count;
+    ork_status status = ORK_OK;
+    struct state *s = calloc(1, sizeof *s);
+    if (!s)
+        return ork_error_no_memory(error, "simulation", sizeof *s);
+    s->choices = calloc(count, sizeof *s->choices);
+    s->resident = calloc(count, sizeof *s->resident);
+    if (!s->choices || !s->resident) {
+        status = ork_error_no_memory(error, "simulation", count * sizeof *s->choices);
+        goto out;
+    }
+    s->job = job;
+    s->shape = job->model->shape;
+    s->result = result;
+    s->random = job->seed;
+    s->bus.limit = job->perf.bus_bytes_per_s;
+    s->bus.record = record;
+    s->bus.idle = chain_idle;
+    s->bus.context = s;
+    s->on_npu = policy != ORK_POLICY_CPU;
+    s->base = s->on_npu;
+    s->late = policy == ORK_POLICY_LATE;
+    if (s->on_npu) {
+        const struct ork_plan_params params = {.policy = job->policy,
+                                               .late_layers = s->late ? job->late_layers : 0,
+                                               .memory_bytes = (uint64_t)job->board->ork.domain_bytes,
+                                               .poll_s = job->board->ork.poll_us * 1e-6};
+        status = ork_plan_make(&job->perf, s->shape, &params, job->context + job->prompt, &s->plan, error);
+        if (status != ORK_OK)
+            goto out;
+        plan_results(s);
+        fill_memory(s, job->prompt < ORK_SIMULATE_BATCH ? job->prompt : ORK_SIMULATE_BATCH);
+    }
+    const double prefill_s = prefill(s), alone_s = decode(s, false);
     /* Chances and busy times of the decode phase proper start here. */
     for (int lane = 0; lane < ORK_LANE_COUNT; lane++)
-        s.bus.lanes[lane].busy_s = 0;
-    const double begin_s = s.bus.now_s, decode_s = s.rows_on_npu ? decode(&s, true) : alone_s;
-    for (int lane = 0; lane < ORK_LANE_COUNT && s.bus.now_s > begin_s; lane++)
-        result->busy_share[lane] = s.bus.lanes[lane].busy_s / (s.bus.now_s - begin_s);
-    if (!s.rows_on_npu)
+        s->bus.lanes[lane].busy_s = 0;
+    const double begin_s = s->bus.now_s, decode_s = s->on_npu ? decode(s, true) : alone_s;
+    for (int lane = 0; lane < ORK_LANE_COUNT && s->bus.now_s > begin_s; lane++)
+        result->busy_share[lane] = s->bus.lanes[lane].busy_s / (s->bus.now_s - begin_s);
+    if (!s->on_npu)
         result->busy_share[0] = 1;
-    results_fill(&s, prefill_s, decode_s, alone_s);
+    results_fill(s, prefill_s, decode_s, alone_s);
+out:
+    ork_plan_free(&s->plan);
+    free(s->choices);
+    free(s->resident);
+    free(s);
+    return status;
 }

@@ -7,53 +7,77 @@
 
 struct state {
     const struct ork_simulate_job *job;
+    const struct ork_model_shape *shape;
     const struct ork_published_figures *figures;
     ork_policy policy;
     bool automatic; /* experts nf4 and projections q8_0, instead of one GGUF mix */
     uint32_t domains;
-    double resident_share; /* of all experts */
+    uint32_t experts, experts_used; /* of a layer */
+    double expert_weights;          /* of one, all its matrices */
+    double resident_share;          /* of all experts */
+    uint64_t resident_bytes;
+    double absent_bytes; /* int8, of experts that were wanted */
     struct ork_bus bus;
     uint64_t random;
 };
 
-static bool is_expert(enum ork_shape_role role)
+static bool is_shared(const struct ork_group_member *member)
 {
-    return role == ORK_SHAPE_EXPERT || role == ORK_SHAPE_SHARED;
+    return !strncmp(member->name, "shared", 6);
 }
 
-/* Seconds that one token's matrix takes on the CPU; *bytes are added up. */
-static double read_s(const struct state *s, const struct ork_shape_member *member, double *bytes)
+static bool is_stack(const struct ork_group_member *member)
+{
+    return member->experts > 1;
+}
+
+/* Seconds that one matrix takes on the CPU for one token; *bytes are added up. */
+static double read_s(const struct state *s, const struct ork_group *group, const struct ork_group_member *member,
+                     double *bytes)
 {
     const double weights = (double)member->n * member->k;
-    double bits = s->job->shape->gguf_bits_layers, rate = s->figures->bytes_per_s;
-    if (member->role == ORK_SHAPE_ROUTER) {
+    double bits = s->job->model->gguf_bits_layers, rate = s->figures->bytes_per_s;
+    if (member->tier == ORK_TIER_F32) {
         bits = 32;
-    } else if (member->role == ORK_SHAPE_HEAD) {
-        bits = s->job->shape->gguf_bits_head;
+    } else if (group->kind == ORK_GROUP_HEAD) {
+        bits = s->job->model->gguf_bits_head;
     } else if (s->automatic) {
-        bits = is_expert(member->role) ? s->figures->nf4_bits : s->figures->q8_bits;
-        rate = is_expert(member->role) ? s->figures->nf4_bytes_per_s : rate;
+        const bool expert = is_stack(member) || is_shared(member);
+        bits = expert ? s->figures->nf4_bits : s->figures->q8_bits;
+        rate = expert ? s->figures->nf4_bytes_per_s : rate;
     }
     *bytes += weights * bits / 8;
     return weights * bits / 8 / rate;
 }
 
-/* Nodes of its graph in a part: the mixer's are counted with the core, the feed forward's with the router. */
-static double node_s(const struct state *s, uint32_t layer, enum ork_shape_part part)
+static bool begins_layer(const struct state *s, size_t i)
+{
+    return s->shape->groups[i].layer < s->shape->layer_count &&
+           (!i || s->shape->groups[i - 1].layer != s->shape->groups[i].layer);
+}
+
+/* Nodes of its graph: the mixer's are counted with a layer's first group, the feed forward's with the router or the dense
+ * part. */
+static double node_s(const struct state *s, size_t i)
 {
     const struct ork_published_figures *figures = s->figures;
-    const struct ork_shape *shape = s->job->shape;
-    if (part == ORK_SHAPE_LAST)
-        return figures->head_ops * figures->op_us * 1e-6;
-    if (part == ORK_SHAPE_ROUTE)
-        return (layer < shape->dense_layers ? figures->dense_ops : figures->experts_ops) * figures->op_us * 1e-6;
-    if (part != ORK_SHAPE_CORE)
+    const double op_s = figures->op_us * 1e-6;
+    switch (s->shape->groups[i].kind) {
+    case ORK_GROUP_HEAD:
+        return figures->head_ops * op_s;
+    case ORK_GROUP_ROUTER:
+        return figures->experts_ops * op_s;
+    case ORK_GROUP_DENSE_UP:
+        return figures->dense_ops * op_s;
+    case ORK_GROUP_ATTENTION_IN:
+        return figures->attention_ops * op_s;
+    case ORK_GROUP_CONVOLUTION_IN:
+        return figures->convolution_ops * op_s;
+    case ORK_GROUP_DELTA_IN:
+        return begins_layer(s, i) ? figures->delta_ops * op_s + figures->delta_layer_us * 1e-6 : 0;
+    default:
         return 0;
-    if (shape->mixer[layer] == ORK_SHAPE_ATTENTION)
-        return figures->attention_ops * figures->op_us * 1e-6;
-    if (shape->mixer[layer] == ORK_SHAPE_CONVOLUTION)
-        return figures->convolution_ops * figures->op_us * 1e-6;
-    return (figures->delta_ops * figures->op_us + figures->delta_layer_us) * 1e-6;
+    }
 }
 
 /* One library call of one row inside its runtime, joined. */
@@ -78,66 +102,65 @@ static void npu_start(struct state *s, uint32_t layer, double calls, double byte
                   s->job->board->npu.shared_bytes_per_s);
 }
 
-/* Expert matrices of a layer for one token. Gate and up are two calls. */
-static void token_experts(struct state *s, const struct ork_shape_group *group, const struct ork_shape_member *member,
-                          uint32_t hot)
+/* Expert matrices of a group for one token, `hot` of the chosen experts on the NPU. */
+static void token_experts(struct state *s, const struct ork_group *group, uint32_t hot)
 {
-    const double calls = group->part == ORK_SHAPE_UP ? 2 : 1;
-    double bytes = 0, seconds = 0;
-    const double one_s = read_s(s, member, &bytes);
-    const uint32_t cold = member->count - hot;
-    seconds = one_s * cold;
-    bytes *= cold;
-    const double npu_bytes = (double)member->n * member->k * hot;
-    double wait_s = 0;
-    if (s->policy == ORK_POLICY_STREAMING && group->part == ORK_SHAPE_UP)
-        wait_s = member->count * s->figures->split_expert_us * 1e-6;
+    double bytes = 0, seconds = 0, npu_bytes = 0, calls = 0, wait_s = 0;
+    for (uint32_t i = 0; i < group->member_count; i++) {
+        const struct ork_group_member *member = &group->members[i];
+        double one = 0;
+        if (!is_stack(member))
+            continue;
+        const uint32_t cold = member->experts_used - hot;
+        seconds += read_s(s, group, member, &one) * cold;
+        bytes += one * cold;
+        npu_bytes += (double)member->n * member->k * hot;
+        s->absent_bytes += (double)member->n * member->k * cold;
+        calls += hot;
+    }
+    if (s->policy == ORK_POLICY_STREAMING && group->kind == ORK_GROUP_EXPERT_UP)
+        wait_s = group->members[0].experts_used * s->figures->split_expert_us * 1e-6;
     if (s->policy == ORK_POLICY_PARTITION) { /* each joined before the next step */
         cpu_start(s, group->layer, "experts", wait_s, bytes, seconds);
         ork_bus_wait(&s->bus, ORK_LANE_CPU);
     }
-    if (hot)
-        npu_start(s, group->layer, calls * hot, npu_bytes);
+    if (calls > 0)
+        npu_start(s, group->layer, calls, npu_bytes);
     if (s->policy != ORK_POLICY_PARTITION)
         cpu_start(s, group->layer, "experts", wait_s, bytes, seconds);
     ork_bus_wait(&s->bus, ORK_LANE_CPU);
     ork_bus_wait(&s->bus, ORK_LANE_NPU);
 }
 
-static void token_group(struct state *s, const struct ork_shape_group *group, double context, uint32_t hot)
+static void token_group(struct state *s, size_t i, double context, uint32_t hot)
 {
-    const struct ork_shape *shape = s->job->shape;
+    const struct ork_group *group = &s->shape->groups[i];
     double bytes = 0, seconds = 0;
-    for (uint32_t i = 0; i < group->member_count; i++)
-        if (group->members[i].role != ORK_SHAPE_EXPERT)
-            seconds += read_s(s, &group->members[i], &bytes);
-    if (group->part == ORK_SHAPE_CORE && shape->mixer[group->layer] == ORK_SHAPE_ATTENTION) {
-        const double kv = 4.0 * shape->heads_kv * shape->head_width * context;
+    for (uint32_t j = 0; j < group->member_count; j++)
+        if (!is_stack(&group->members[j]))
+            seconds += read_s(s, group, &group->members[j], &bytes);
+    if (group->kind == ORK_GROUP_ATTENTION_IN) {
+        const double kv = (double)s->shape->layers[group->layer].kv_bytes * context;
         bytes += kv;
         seconds += kv / s->figures->bytes_per_s;
     }
-    cpu_start(s, group->layer, "group", node_s(s, group->layer, group->part), bytes, seconds);
+    cpu_start(s, group->layer, "group", node_s(s, i), bytes, seconds);
     ork_bus_wait(&s->bus, ORK_LANE_CPU);
-    for (uint32_t i = 0; i < group->member_count; i++)
-        if (group->members[i].role == ORK_SHAPE_EXPERT)
-            token_experts(s, group, &group->members[i], hot);
+    if (group->kind == ORK_GROUP_EXPERT_UP || group->kind == ORK_GROUP_EXPERT_DOWN)
+        token_experts(s, group, hot);
 }
 
 static void token(struct state *s, double context)
 {
-    const struct ork_shape *shape = s->job->shape;
-    struct ork_shape_group group;
-    for (uint32_t layer = 0; layer < shape->layers; layer++) {
-        uint32_t hot = 0; /* chosen experts that lie in NPU memory */
-        for (uint32_t i = 0; i < shape->experts_used; i++)
-            hot += ork_simulate_chance(&s->random) < s->resident_share;
-        for (int part = 0; part < ORK_SHAPE_LAST; part++) {
-            ork_shape_group(shape, layer, (enum ork_shape_part)part, &group);
-            token_group(s, &group, context, hot);
+    uint32_t hot = 0; /* a layer's chosen experts that lie in NPU memory */
+    for (size_t i = 0; i < s->shape->group_count; i++) {
+        if (begins_layer(s, i)) {
+            hot = 0;
+            for (uint32_t j = 0; j < s->experts_used; j++)
+                hot += ork_simulate_chance(&s->random) < s->resident_share;
         }
+        token_group(s, i, context, hot);
     }
-    ork_shape_group(shape, shape->layers, ORK_SHAPE_LAST, &group);
-    token_group(s, &group, context, 0);
     if (s->policy != ORK_POLICY_CPU && s->domains > 1) /* layers lie in the domains in order */
         ork_bus_pass(&s->bus, s->domains * s->job->board->npu.domain_switch_us * 1e-6);
 }
@@ -151,20 +174,21 @@ static int compare_rows(const void *a, const void *b)
 /* All experts of a layer for a batch: those with the most rows go to the NPU with the split. */
 static void batch_experts(struct state *s, uint32_t layer, uint32_t rows)
 {
-    const struct ork_shape *shape = s->job->shape;
     const struct ork_published_figures *figures = s->figures;
-    uint32_t rows_of[1024], touched = (uint32_t)(shape->experts * figures->touched_share + 0.5);
-    touched = touched < shape->experts_used ? shape->experts_used : touched;
-    const uint32_t active = ork_simulate_choose(&s->random, touched, shape->experts_used, rows, rows_of);
+    uint32_t rows_of[1024], touched = (uint32_t)(s->experts * figures->touched_share + 0.5);
+    touched = touched < s->experts_used ? s->experts_used : touched;
+    const uint32_t active = ork_simulate_choose(&s->random, touched, s->experts_used, rows, rows_of);
     const bool split = s->policy == ORK_POLICY_STREAMING;
-    const double hot = split ? figures->batched_experts / shape->layers : 0;
+    const double hot = split ? figures->batched_experts / s->shape->layer_count : 0;
     qsort(rows_of, touched, sizeof rows_of[0], compare_rows);
     double kept = 0;
     for (uint32_t i = 0; i < touched; i++) {
         const double part = i + 1.0 <= hot ? 0 : i < hot ? i + 1.0 - hot : 1; /* a fraction at the edge */
         kept += rows_of[i] * part;
     }
-    const double macs = kept * 3.0 * shape->width * shape->expert_width;
+    const double macs = kept * s->expert_weights;
+    if (s->policy != ORK_POLICY_CPU)
+        s->absent_bytes += active * (1 - s->resident_share) * s->expert_weights;
     if (split)
         ork_bus_start(&s->bus, ORK_LANE_NPU, "experts", layer, hot * figures->batched_expert_us * 1e-6, 0, 0);
     cpu_start(s, layer, "experts",
@@ -173,56 +197,85 @@ static void batch_experts(struct state *s, uint32_t layer, uint32_t rows)
     ork_bus_wait(&s->bus, ORK_LANE_NPU);
 }
 
-static void batch_layer(struct state *s, uint32_t layer, uint32_t rows, double context)
+/* Groups from `first` on that are one layer's. Returns the first group behind. */
+static size_t batch_layer(struct state *s, size_t first, uint32_t rows, double context)
 {
-    const struct ork_shape *shape = s->job->shape;
+    const struct ork_group *groups = s->shape->groups;
+    const struct ork_layer_cost *cost = &s->shape->layers[groups[first].layer];
     double macs = 0, floats = 0, wait_s = 0;
-    for (int part = 0; part < ORK_SHAPE_LAST; part++) {
-        struct ork_shape_group group;
-        ork_shape_group(shape, layer, (enum ork_shape_part)part, &group);
-        wait_s += node_s(s, layer, group.part);
-        for (uint32_t i = 0; i < group.member_count; i++)
-            if (group.members[i].role != ORK_SHAPE_EXPERT)
-                macs += (double)group.members[i].n * group.members[i].k * rows;
+    bool experts = false;
+    size_t i = first;
+    for (; i < s->shape->group_count && groups[i].layer == groups[first].layer; i++) {
+        wait_s += node_s(s, i);
+        experts = experts || groups[i].kind == ORK_GROUP_EXPERT_UP;
+        for (uint32_t j = 0; j < groups[i].member_count; j++)
+            if (!is_stack(&groups[i].members[j]))
+                macs += (double)groups[i].members[j].n * groups[i].members[j].k * rows;
     }
-    if (shape->mixer[layer] == ORK_SHAPE_ATTENTION)
-        floats = 2.0 * shape->heads * shape->head_width * (context + (rows + 1) / 2.0) * rows;
-    else if (shape->mixer[layer] == ORK_SHAPE_DELTA)
-        floats = 4.0 * shape->delta_value_heads * shape->delta_head_width * shape->delta_head_width * rows;
-    cpu_start(s, layer, "layer", wait_s + macs / s->figures->dense_macs_per_s + floats / s->figures->float_macs_per_s,
-              0, 0);
+    if (groups[first].kind == ORK_GROUP_ATTENTION_IN)
+        floats = (double)cost->kv_macs * (context + (rows + 1) / 2.0) * rows;
+    else if (groups[first].kind == ORK_GROUP_DELTA_IN)
+        floats = (double)cost->state_macs * rows;
+    cpu_start(s, groups[first].layer, "layer",
+              wait_s + macs / s->figures->dense_macs_per_s + floats / s->figures->float_macs_per_s, 0, 0);
     ork_bus_wait(&s->bus, ORK_LANE_CPU);
-    if (layer >= shape->dense_layers)
-        batch_experts(s, layer, rows);
+    if (experts)
+        batch_experts(s, groups[first].layer, rows);
+    return i;
+}
+
+/* Sizes of an expert, and how many of all lie in NPU memory. */
+static void count_experts(struct state *s)
+{
+    double all = 0;
+    for (size_t i = 0; i < s->shape->group_count; i++) {
+        const struct ork_group *group = &s->shape->groups[i];
+        if (group->kind != ORK_GROUP_EXPERT_UP && group->kind != ORK_GROUP_EXPERT_DOWN)
+            continue;
+        if (group->kind == ORK_GROUP_EXPERT_UP) {
+            all += group->members[0].experts;
+            s->expert_weights = 0;
+        }
+        s->experts = group->members[0].experts;
+        s->experts_used = group->members[0].experts_used;
+        for (uint32_t j = 0; j < group->member_count; j++)
+            if (is_stack(&group->members[j]))
+                s->expert_weights += (double)group->members[j].n * group->members[j].k;
+    }
+    if (s->policy == ORK_POLICY_CPU || !(all > 0))
+        return;
+    const double held = (double)(uint64_t)(s->figures->domain_bytes / s->expert_weights) * s->domains;
+    s->resident_share = held < all ? held / all : 1;
+    s->resident_bytes = (uint64_t)(s->resident_share * all * s->expert_weights);
 }
 
 void ork_simulate_other(const struct ork_simulate_job *job, ork_policy policy, const char *weights, uint32_t domains,
                         ork_simulation *result, struct ork_simulate_record *record)
 {
-    const struct ork_shape *shape = job->shape;
     struct state s;
     memset(&s, 0, sizeof s);
     s.job = job;
+    s.shape = job->model->shape;
     s.figures = &job->board->published;
     s.policy = policy;
     s.automatic = !strcmp(weights, "auto");
     s.domains = domains;
     s.random = job->seed;
-    s.bus.limit = job->board->ork.bus_bytes_per_s * job->bus_share;
+    s.bus.limit = job->perf.bus_bytes_per_s;
     s.bus.record = record;
-    if (policy != ORK_POLICY_CPU && shape->experts) {
-        const double expert = 3.0 * shape->width * shape->expert_width;
-        const double all = (double)shape->experts * (shape->layers - shape->dense_layers);
-        const double held = (double)(uint64_t)(s.figures->domain_bytes / expert) * domains;
-        s.resident_share = held < all ? held / all : 1;
-        result->npu_resident_bytes = (uint64_t)(s.resident_share * all * expert);
-        result->npu_domains = domains;
-    }
+    count_experts(&s);
+    result->npu_resident_bytes = s.resident_bytes;
+    result->npu_domains = policy != ORK_POLICY_CPU ? domains : 0;
+    result->npu_fill_seconds = (double)s.resident_bytes / job->perf.swap_bytes_per_s;
     for (uint32_t done = 0; done < job->prompt; done += ORK_SIMULATE_BATCH) {
         const uint32_t left = job->prompt - done, rows = left < ORK_SIMULATE_BATCH ? left : ORK_SIMULATE_BATCH;
-        for (uint32_t layer = 0; layer < shape->layers; layer++)
-            batch_layer(&s, layer, rows, (double)job->context + done);
+        for (size_t i = 0; i < s.shape->group_count;)
+            i = s.shape->groups[i].kind == ORK_GROUP_HEAD ? i + 1
+                                                          : batch_layer(&s, i, rows, (double)job->context + done);
     }
+    if (policy != ORK_POLICY_CPU)
+        ork_simulate_swap(job, s.absent_bytes, s.bus.now_s, &result->prompt_swap);
+    s.absent_bytes = 0;
     const double begin_s = s.bus.now_s;
     for (int lane = 0; lane < ORK_LANE_COUNT; lane++)
         s.bus.lanes[lane].busy_s = 0;
@@ -234,7 +287,8 @@ void ork_simulate_other(const struct ork_simulate_job *job, ork_policy policy, c
     const double decode_s = (s.bus.now_s - begin_s) / job->tokens;
     result->prefill_tokens_per_second = job->prompt / begin_s;
     result->decode_tokens_per_second = 1 / decode_s;
-    result->decode_alone_tokens_per_second = 0;
+    if (policy != ORK_POLICY_CPU)
+        ork_simulate_swap(job, s.absent_bytes / job->tokens, decode_s, &result->token_swap);
     for (int lane = 0; lane < ORK_LANE_COUNT; lane++)
         result->busy_share[lane] = s.bus.lanes[lane].busy_s / (s.bus.now_s - begin_s);
 }

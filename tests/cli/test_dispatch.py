@@ -36,10 +36,10 @@ class Explain(ProgramTest):
         """The demo model is too small for any chain; a board whose NPU costs nothing has room for all that is no stack of
         experts."""
         pack = self.pack("n8")
-        report = self.json("explain", pack, "--npu-board", "rk3588", "--overlay")
+        report = self.json("explain", pack, "--npu-board", "rk3588", "--overlay", "on")
         self.assertEqual((report["overlay"]["groups"], report["overlay"]["limit"]), (0, "window"))
         self.assertGreater(report["overlay"]["sensitive_bytes"], 1 << 20)
-        self.assertRegex(self.ork("explain", pack, "--npu-board", "rk3588", "--overlay").stdout,
+        self.assertRegex(self.ork("explain", pack, "--npu-board", "rk3588", "--overlay", "on").stdout,
                          r"(?m)^overlay: 0 groups with a chain, 0 B of .* left out for: window$")
         board = json.loads((SOURCE / "boards" / "rk3588.json").read_text())
         for key in ("submit_us", "complete_us", "task_us", "host_call_us", "host_core_us"):
@@ -47,7 +47,7 @@ class Explain(ProgramTest):
         board["ork_system"]["region_us"]["value"] = 100
         path = self.folder / "quick.json"
         path.write_text(json.dumps(board))
-        report = self.json("explain", pack, "--npu-board", path, "--overlay")
+        report = self.json("explain", pack, "--npu-board", path, "--overlay", "on")
         chains = [group for group in report["groups"] if group["overlay"]]
         self.assertEqual(len(chains), report["overlay"]["groups"])
         self.assertEqual(sum(group["overlay"]["bytes"] for group in chains), report["overlay"]["bytes"])
@@ -59,7 +59,7 @@ class Explain(ProgramTest):
             if group["overlay"]:
                 self.assertLessEqual(group["npu_us"], 0.85 * group["overlay"]["window_us"])
         self.assertIsNone(self.json("explain", pack, "--npu-board", path)["overlay"])
-        self.assertIn("no matrix is n8", self.ork("explain", self.pack(), "--npu-board", path, "--overlay").stdout)
+        self.assertIn("no matrix is n8", self.ork("explain", self.pack(), "--npu-board", path, "--overlay", "on").stdout)
 
     def test_without_figures(self):
         pack = self.pack()

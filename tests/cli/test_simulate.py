@@ -31,7 +31,8 @@ class Simulate(ProgramTest):
     def test_text(self):
         text = self.ork("simulate", "lfm2.5-8b-a1b", "--policy", "late").stdout
         self.assertRegex(text, r"(?m)^decode +\d+\.\d\d tokens/s, 64 tokens$")
-        self.assertRegex(text, r"(?m)^npu +.* in 1 domain$")
+        self.assertRegex(text, r"(?m)^npu +.* in 3 domains$")
+        self.assertRegex(text, r"(?m)^ +[\d.]+ s to fill once$")
 
     def test_picture(self):
         self.ork("simulate", "lfm2.5-8b-a1b", "--policy", "overlay", "--svg", "token.svg")
@@ -58,15 +59,62 @@ class Simulate(ProgramTest):
         path.write_text(json.dumps(shape))
         self.assertIn("experts.used", self.refused("simulate", path))
         board = json.loads(BOARD.read_text())
-        for section, key, value, word in (("ork_system", "margin", 7, "margin"), ("npu", "cores", 0, "cores"),
+        for section, key, value, word in (("ork_system", "bytes_per_s_4", 0, "bytes_per_s_4"), ("ork_system", "bus_bytes_per_s", -1, "bus_bytes_per_s"),
+                                          ("ork_system", "memory_bytes", 0, "memory_bytes"), ("ork_system", "lost_chance", 2, "lost_chance"),
+                                          ("npu", "core_bytes_per_s", 0, "core_bytes_per_s"), ("npu", "cores", 4, "cores"), ("npu", "cores", 0, "cores"),
                                           ("published_system", "op_us", -1, "op_us")):
             changed = json.loads(json.dumps(board))
             changed[section][key]["value"] = value
             path.write_text(json.dumps(changed))
             self.assertIn(word, self.refused("simulate", "qwen3-30b-a3b", "--board", path))
-        del board["ork_system"]
+        for section in ("npu", "published_system", "ork_system"):
+            changed = {key: value for key, value in board.items() if key != section}
+            path.write_text(json.dumps(changed))
+            self.assertIn(section, self.refused("simulate", "qwen3-30b-a3b", "--board", path))
+        for section, key in (("ork_system", "region_us"), ("npu", "task_us"), ("published_system", "runs")):
+            changed = json.loads(json.dumps(board))
+            del changed[section][key]
+            path.write_text(json.dumps(changed))
+            self.assertIn(key, self.refused("simulate", "qwen3-30b-a3b", "--board", path))
+            changed = json.loads(json.dumps(board))
+            changed[section]["speed"] = {"value": 1, "source": "none"}
+            path.write_text(json.dumps(changed))
+            self.assertIn("speed", self.refused("simulate", "qwen3-30b-a3b", "--board", path))
+        small = json.loads(json.dumps(board))
+        small["ork_system"]["memory_bytes"]["value"] = 4 << 30
+        path.write_text(json.dumps(small))
+        self.assertIn("memory", self.refused("simulate", "qwen3-30b-a3b", "--board", path))
+
+    def test_model(self):
+        """A pack in n8 on a board whose NPU costs nothing: chains for what is no stack of experts."""
+        pack = self.pack("n8")
+        answer = self.json("simulate", pack, "--policy", "overlay", "-n", "4")
+        self.assertEqual((answer["shape"], answer["overlay"]["planned"], answer["overlay"]["limit"]),
+                         ("ork demo LFM2-MoE", 0, "window"))
+        board = json.loads(BOARD.read_text())
+        for key in ("submit_us", "complete_us", "task_us", "host_call_us", "host_core_us"):
+            board["npu"][key]["value"] = 0
+        board["ork_system"]["region_us"]["value"] = 100
+        path = self.folder / "quick.json"
         path.write_text(json.dumps(board))
-        self.assertIn("ork_system", self.refused("simulate", "qwen3-30b-a3b", "--board", path))
+        for policy in ("overlay", "late"):
+            answer = self.json("simulate", pack, "--policy", policy, "-n", "4", "--board", path)
+            self.assertGreater(answer["overlay"]["planned"], 4)
+            self.assertGreater(answer["overlay_hit_rate"], 0.9)
+            mode = ("on",) if policy == "overlay" else ("late",)
+            report = self.json("explain", pack, "--npu-board", path, "--overlay", *mode, "-c", "128")
+            self.assertEqual(report["overlay"]["groups"], answer["overlay"]["planned"])
+        self.assertEqual(self.json("simulate", self.pack(), "--policy", "overlay")["overlay"]["limit"], "not sensitive")
+        self.assertIn("GGUF", self.refused("simulate", pack, "--policy", "partition"))
+        self.assertIn("positions", self.refused("simulate", pack, "--context", "1000000"))
+
+    def test_swap(self):
+        answer = self.json("simulate", "qwen3-30b-a3b", "--policy", "overlay", "-p", "512", "-n", "1", "--npu-memory", "4096")
+        swap = answer["prompt_swap"]
+        self.assertGreater(swap["exposed_seconds"], 0)
+        self.assertAlmostEqual(swap["hidden_seconds"] + swap["exposed_seconds"], swap["bytes"] / 0.93e9, 5)
+        text = self.ork("simulate", "qwen3.6-35b-a3b", "--policy", "partition").stdout
+        self.assertRegex(text, r"(?m)^swap +[\d.]+ MiB that each token wants")
 
     def test_refusals(self):
         self.assertIn("shape", self.refused("simulate", code=2))
@@ -76,6 +124,10 @@ class Simulate(ProgramTest):
         self.assertIn("lfm2.5-8b-a1b", self.refused("simulate", "nosuch", code=3))
         self.assertIn("nosuch", self.refused("simulate", "lfm2.5-8b-a1b", "--board", "nosuch", code=3))
         self.refused("simulate", ".", code=3)
+        self.refused("simulate", "lfm2.5-8b-a1b", "--slowdown-max", "2", code=2)
+        self.refused("simulate", "lfm2.5-8b-a1b", "--delay-us", "-1", code=2)
+        (self.folder / "noise.bin").write_bytes(b"noise" * 100)
+        self.refused("simulate", self.folder / "noise.bin", code=3)
 
 
 if __name__ == "__main__":

@@ -72,27 +72,130 @@ static void test_deterministic(void **unused)
     free(c);
 }
 
-/* Every chain ends as exactly one of in time, late or lost, and a submit that takes for ever is never in time. */
+static void check_accounts(const ork_simulation *s)
+{
+    assert_int_equal(s->overlay_submitted, s->overlay_in_time + s->overlay_late + s->overlay_lost);
+    assert_int_equal(s->overlay_submitted + s->overlay_busy, s->tokens * s->overlay_planned);
+    assert_true(s->overlay_hit_rate >= 0 && s->overlay_hit_rate <= 1);
+    assert_true(s->overlay_coverage >= 0 && s->overlay_coverage <= 1);
+}
+
+/* Every chain ends as exactly one of in time, late or lost, or is left out; what is planned is in time; and the CPU loses no
+ * more than the plan allows, whatever the model, the policy, the context and the bus. */
 static void test_overlay_accounts(void **unused)
 {
     (void)unused;
-    ork_simulate_params params = {.shape = "qwen3.6-35b-a3b", .seed = 3, .tokens = 16};
+    static const double bus[] = {0, 0.7, 0.5}, slowdown[] = {0, 0.1, 0.005};
+    for (size_t shape = 0; ork_simulate_shapes()[shape]; shape++)
+        for (int policy = ORK_POLICY_OVERLAY; policy <= ORK_POLICY_LATE; policy++)
+            for (uint32_t i = 0; i < 9; i++) {
+                const ork_simulate_params params = {.shape = ork_simulate_shapes()[shape],
+                                                    .policy = (ork_policy)policy,
+                                                    .context = i % 2 ? 8192 : 0,
+                                                    .seed = i,
+                                                    .tokens = 16,
+                                                    .bus_share = bus[i % 3],
+                                                    .late_layers = 1 + i % 4,
+                                                    .slowdown_max = slowdown[i / 3]};
+                const double allowed = slowdown[i / 3] > 0 ? slowdown[i / 3] : ork_route_policy_default().slowdown_max;
+                ork_simulation *s = simulate(&params);
+                check_accounts(s);
+                assert_true(s->overlay_submitted == 0 || s->overlay_hit_rate > 0.9);
+                assert_true(s->decode_tokens_per_second <= s->decode_alone_tokens_per_second * (1 + 1e-9));
+                assert_true(1 / s->decode_tokens_per_second <=
+                            (1 + allowed) / s->decode_alone_tokens_per_second * (1 + 1e-9));
+                assert_non_null(s->overlay_limit);
+                free(s);
+            }
+}
+
+/* The plan knows how long a submit takes and plans less; it does not know of a delay, and chains come late. */
+static void test_slow_chains(void **unused)
+{
+    (void)unused;
     for (int policy = ORK_POLICY_OVERLAY; policy <= ORK_POLICY_LATE; policy++) {
-        params.policy = (ork_policy)policy;
+        ork_simulate_params params = {.shape = "qwen3.6-35b-a3b", .policy = (ork_policy)policy, .tokens = 16};
+        double before = 2;
+        uint64_t first = 0;
+        for (params.submit_us = 10; params.submit_us < 50000; params.submit_us *= 2) {
+            ork_simulation *s = simulate(&params);
+            check_accounts(s);
+            assert_true(s->overlay_coverage * s->overlay_hit_rate <= before);
+            before = s->overlay_coverage * s->overlay_hit_rate;
+            first = first ? first : s->overlay_in_time;
+            free(s);
+        }
+        assert_true(first > 100);
+        assert_true(before == 0); /* nothing fits */
+        params.submit_us = 0;
+        double rate = 2, best = 0;
+        for (params.delay_us = 0; params.delay_us < 40000; params.delay_us = params.delay_us * 2 + 20) {
+            ork_simulation *s = simulate(&params);
+            check_accounts(s);
+            assert_true(s->overlay_hit_rate <= rate);
+            rate = s->overlay_hit_rate;
+            best = rate > best ? rate : best;
+            free(s);
+        }
+        assert_true(best > 0.99);
+        assert_true(rate == 0);
+    }
+}
+
+/* The dispatcher's plan is what runs: without jitter's luck, alone is the plan's own prediction. */
+static void test_plan_is_the_dispatchers(void **unused)
+{
+    (void)unused;
+    struct ork_shape shape;
+    struct ork_model_shape model;
+    struct ork_perf perf;
+    struct ork_plan plan;
+    ork_error error;
+    assert_int_equal(ork_shape_read("qwen3.6-35b-a3b", &shape, &error), ORK_OK);
+    assert_int_equal(ork_shape_model(&shape, true, &model, &error), ORK_OK);
+    assert_int_equal(ork_perf_from_board(NULL, &perf, &error), ORK_OK);
+    const struct ork_plan_params wanted = {
+        .policy = ork_route_policy_default(), .memory_bytes = 3145728000, .poll_s = 2e-6};
+    assert_int_equal(ork_plan_make(&perf, &model, &wanted, 128, &plan, &error), ORK_OK);
+    ork_simulation *s =
+        simulate(&(ork_simulate_params){.shape = "qwen3.6-35b-a3b", .policy = ORK_POLICY_OVERLAY, .tokens = 1});
+    assert_int_equal(s->overlay_planned, plan.entry_count);
+    assert_float_equal(s->overlay_coverage, (double)plan.resident_bytes / (double)plan.sensitive_bytes, 1e-12);
+    assert_float_equal(1 / s->decode_alone_tokens_per_second, plan.alone_s, 1e-6 * plan.alone_s);
+    assert_true(1 / s->decode_tokens_per_second <= plan.token_s * (1 + 1e-9));
+    free(s);
+    ork_plan_free(&plan);
+    ork_model_shape_free(&model);
+}
+
+/* Less of the NPU's memory: as much or more is left to swap, and prompts are as slow or slower. */
+static void test_memory(void **unused)
+{
+    (void)unused;
+    ork_simulate_params params = {.shape = "qwen3-30b-a3b", .policy = ORK_POLICY_OVERLAY, .tokens = 1, .prompt = 512};
+    uint64_t before = 0;
+    double speed = INFINITY;
+    for (params.npu_memory_bytes = 40ull << 30; params.npu_memory_bytes >= 1u << 20; params.npu_memory_bytes /= 4) {
         ork_simulation *s = simulate(&params);
-        assert_true(s->overlay_planned > 0);
-        assert_int_equal(s->overlay_submitted, s->overlay_in_time + s->overlay_late + s->overlay_lost);
-        assert_int_equal(s->overlay_submitted + s->overlay_busy, 16 * s->overlay_planned);
-        assert_true(s->overlay_hit_rate > 0.9 && s->overlay_hit_rate <= 1);
-        assert_true(s->decode_tokens_per_second <= s->decode_alone_tokens_per_second);
+        const double seconds = s->prompt_swap.hidden_seconds + s->prompt_swap.exposed_seconds;
+        assert_true(s->prompt_swap.bytes >= before && s->prefill_tokens_per_second <= speed * (1 + 1e-9));
+        assert_float_equal(seconds, (double)s->prompt_swap.bytes / 0.93e9, 1e-6);
+        assert_true(s->prompt_swap.hidden_seconds <= 512 / s->prefill_tokens_per_second * (1 + 1e-9));
+        assert_true(s->npu_resident_bytes <= params.npu_memory_bytes + 3145728000);
+        before = s->prompt_swap.bytes;
+        speed = s->prefill_tokens_per_second;
         free(s);
     }
-    params.policy = ORK_POLICY_OVERLAY;
-    params.submit_us = 50000;
-    ork_simulation *s = simulate(&params);
-    assert_int_equal(s->overlay_planned, 0); /* nothing fits */
-    assert_int_equal(s->overlay_submitted, 0);
-    free(s);
+    assert_true(before > 20e9);
+    /* Of the published system: experts that are chosen and not held. */
+    params = (ork_simulate_params){.shape = "qwen3.6-35b-a3b", .policy = ORK_POLICY_PARTITION, .tokens = 4};
+    ork_simulation *one = simulate(&params);
+    params.domains = 8;
+    ork_simulation *eight = simulate(&params);
+    assert_true(one->token_swap.bytes > eight->token_swap.bytes && eight->token_swap.bytes > 0);
+    assert_true(one->npu_resident_bytes < eight->npu_resident_bytes);
+    free(one);
+    free(eight);
 }
 
 /* More context, a slower bus and a slower submit never make anything faster. */
@@ -154,29 +257,44 @@ static void test_refusals(void **unused)
     refused(&(ork_simulate_params){.shape = "qwen3-30b-a3b", .tokens = 5000}, ORK_BAD_ARGUMENT, "4096");
     refused(&(ork_simulate_params){.shape = "qwen3-30b-a3b", .submit_us = NAN}, ORK_BAD_ARGUMENT, "submit");
     refused(&(ork_simulate_params){.shape = "qwen3-30b-a3b", .bus_share = 0.01}, ORK_BAD_ARGUMENT, "bus");
+    refused(&(ork_simulate_params){.shape = "qwen3-30b-a3b", .slowdown_max = 1.5}, ORK_BAD_ARGUMENT, "slowdown");
+    refused(&(ork_simulate_params){.shape = "qwen3-30b-a3b", .delay_us = -1}, ORK_BAD_ARGUMENT, "delay");
+    refused(&(ork_simulate_params){.shape = "qwen3-30b-a3b", .late_layers = 65}, ORK_BAD_ARGUMENT, "late");
+    refused(&(ork_simulate_params){.shape = "qwen3-30b-a3b", .domains = 17}, ORK_BAD_ARGUMENT, "domains");
+    refused(&(ork_simulate_params){.shape = "qwen3-30b-a3b", .policy = ORK_POLICY_LATE, .published = true},
+            ORK_BAD_ARGUMENT, "overlay");
     refused(&(ork_simulate_params){.shape = "qwen3-30b-a3b", .board = "nosuch.json"}, ORK_NOT_FOUND, "");
+}
+
+static struct ork_model_shape shape_model(const char *name, bool as_f16)
+{
+    struct ork_shape shape;
+    struct ork_model_shape model;
+    ork_error error;
+    assert_int_equal(ork_shape_read(name, &shape, &error), ORK_OK);
+    for (int role = 0; as_f16 && role < ORK_SHAPE_ROLE_COUNT; role++)
+        shape.tier[role] = ORK_TIER_F16;
+    assert_int_equal(ork_shape_model(&shape, false, &model, &error), ORK_OK);
+    return model;
 }
 
 /* Sizes that somebody else counted (models.md 4): weights by the table's parameters, keys and values, states. */
 static void test_shapes(void **unused)
 {
     (void)unused;
-    struct ork_shape shape;
-    ork_error error;
-    assert_int_equal(ork_shape_read("qwen3.6-35b-a3b", &shape, &error), ORK_OK);
-    assert_int_equal(ork_shape_kv_bytes(&shape), 20 << 10);
-    assert_int_equal(ork_shape_state_bytes(&shape), (60u << 20) + 30 * 96 * 1024);
-    for (int role = 0; role < ORK_SHAPE_ROLE_COUNT; role++)
-        shape.tier[role] = ORK_TIER_F16;
-    const double weights = (double)ork_shape_weight_bytes(&shape) / 2;
+    struct ork_model_shape model = shape_model("qwen3.6-35b-a3b", true);
+    assert_int_equal(ork_model_shape_kv_bytes(&model), 20 << 10);
+    assert_int_equal(ork_model_shape_state_bytes(&model), (60u << 20) + 30 * 96 * 1024);
+    const double weights = (double)ork_model_shape_weight_bytes(&model) / 2;
     assert_true(fabs(weights - (34.6606e9 - 508.6e6)) < 0.01e9); /* without the embedding */
-    assert_int_equal(ork_shape_read("qwen3-30b-a3b", &shape, &error), ORK_OK);
-    assert_int_equal(ork_shape_kv_bytes(&shape), 96 << 10);
-    for (int role = 0; role < ORK_SHAPE_ROLE_COUNT; role++)
-        shape.tier[role] = ORK_TIER_F16;
-    assert_true(fabs((double)ork_shape_weight_bytes(&shape) / 2 - (30.5321e9 - 311.2e6)) < 0.01e9);
-    assert_int_equal(ork_shape_read("lfm2.5-8b-a1b", &shape, &error), ORK_OK);
-    assert_int_equal(ork_shape_kv_bytes(&shape), 12 << 10);
+    ork_model_shape_free(&model);
+    model = shape_model("qwen3-30b-a3b", true);
+    assert_int_equal(ork_model_shape_kv_bytes(&model), 96 << 10);
+    assert_true(fabs((double)ork_model_shape_weight_bytes(&model) / 2 - (30.5321e9 - 311.2e6)) < 0.01e9);
+    ork_model_shape_free(&model);
+    model = shape_model("lfm2.5-8b-a1b", false);
+    assert_int_equal(ork_model_shape_kv_bytes(&model), 12 << 10);
+    ork_model_shape_free(&model);
 }
 
 /* One edit of a good file each; the message names what is wrong. */
@@ -228,9 +346,17 @@ static void test_bad_shapes(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_published), cmocka_unit_test(test_deterministic), cmocka_unit_test(test_overlay_accounts),
-        cmocka_unit_test(test_monotone),  cmocka_unit_test(test_bus),           cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_bad_shapes),
+        cmocka_unit_test(test_published),
+        cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_overlay_accounts),
+        cmocka_unit_test(test_slow_chains),
+        cmocka_unit_test(test_plan_is_the_dispatchers),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_monotone),
+        cmocka_unit_test(test_bus),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_bad_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
