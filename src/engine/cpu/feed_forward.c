@@ -181,6 +181,8 @@ void ork_cpu_swiglu(ork_cpu *cpu, const struct ork_cpu_swiglu *layer, float *x, 
     if (region.hidden_chain.index == ORK_OVERLAY_NONE)
         region.hidden_chain = ork_cpu_chain_find(cpu, layer->up, rows);
     region.output_chain = ork_cpu_chain_find(cpu, layer->down, rows);
+    region.input_codes |= region.hidden_chain.index != ORK_OVERLAY_NONE;
+    region.product_codes |= region.output_chain.index != ORK_OVERLAY_NONE;
     if (rows > 1 && cpu->offload && is_wanted(&region))
         swiglu_with_offload(&region);
     else

@@ -194,6 +194,7 @@ void ork_cpu_project(ork_cpu *cpu, const float *x, uint64_t x_stride, uint32_t r
         region.units += ork_cpu_units(outputs[i].w, ork_cpu_unit(outputs[i].w));
     }
     region.chain = find_chain(&region);
+    region.codes |= region.chain.index != ORK_OVERLAY_NONE; /* a chain's members may be read as floats here */
     if (rows > 1 && cpu->offload && is_wanted(&region))
         project_with_offload(&region);
     else
