@@ -20,8 +20,8 @@ SECONDS_MAX = 600
 CASES = {
     # name: (device, fault script)
     "on time": "",
-    "late": "seed=1;late:p=1,us=3000",
-    "never": "seed=1;never:from=40",
+    "late": "late:from=40,us=5000",
+    "never": "never:from=40",
 }
 
 

@@ -359,6 +359,8 @@ static void test_math(void **state)
         silicon_math_dots(rows, row_sums, ROWS, bricks, tiles, channels, sums[0]);
         silicon_math_dots_plain(rows, ROWS, bricks, tiles, channels, sums[1]);
         assert_memory_equal(sums[0], sums[1], ROWS * channels * sizeof **sums);
+        silicon_math_dots(rows, row_sums, 1, bricks, tiles, channels, sums[0]);
+        assert_memory_equal(sums[0], sums[1], channels * sizeof **sums);
     }
     int8_t codes[512];
     uint8_t packed[256];

@@ -227,7 +227,8 @@ static bool compute_group(struct silicon_run *run, const struct silicon_task *ta
         right = right < count ? right : count;
         if (right)
             silicon_math_dots(run->core->rows + (size_t)row * task->k, run->core->row_sums + row,
-                              (uint32_t)ork_round_up(right, 4), bricks, task->k / 32, task->group, sums);
+                              right == 1 ? 1 : (uint32_t)ork_round_up(right, 4), bricks, task->k / 32, task->group,
+                              sums);
         for (uint32_t i = right; i < count; i++)
             garbage(task, group, row + i, sums + i * task->group);
         if (!write_block(run, task, output, group, row, count, sums))

@@ -145,7 +145,7 @@ bool silicon_sum_run(struct silicon_run *run);
 /* ---- silicon_math.c ---- */
 
 /* sums[r][c] = sum over k of rows[r][k] * bricks[k / 32][c][k % 32], mod 2^32.
- * rows: [row_count][32 * k_tiles], row_count a multiple of 4; row_sums: [row_count] sum of each row; channels: 32 or 64. */
+ * rows: [row_count][32 * k_tiles], row_count 1 or a multiple of 4; row_sums: [row_count] sum of each row; channels: 32 or 64. */
 void silicon_math_dots(const int8_t *rows, const int32_t *row_sums, uint32_t row_count, const int8_t *bricks,
                        uint32_t k_tiles, uint32_t channels, int32_t *sums);
 /* The same in plain C, for machines without the instructions and for tests. */

@@ -77,6 +77,30 @@ dots_4x8(const int8_t *rows, const int32_t *row_sums, const int8_t *bricks, uint
         }
 }
 
+/* One row by 32 channels, the bricks in the order of memory. */
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni"))) static void
+dots_1x32(const int8_t *row, int32_t row_sum, const int8_t *bricks, uint32_t k_tiles, uint32_t channels, int32_t *sums)
+{
+    const __m512i flip = _mm512_set1_epi8((char)0x80);
+    __m512i parts[16];
+    for (int c = 0; c < 16; c++)
+        parts[c] = _mm512_setzero_si512();
+    for (uint32_t tile = 0; tile < k_tiles; tile++) {
+        const int8_t *brick = bricks + (size_t)tile * channels * BRICK_K, *at = row + (size_t)tile * BRICK_K;
+        const __m512i features = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)at));
+        for (int c = 0; c < 16; c++)
+            parts[c] =
+                _mm512_dpbusd_epi32(parts[c], _mm512_xor_si512(_mm512_loadu_si512(brick + c * 64), flip), features);
+    }
+    for (int c = 0; c < 16; c++) {
+        const uint32_t correction = 128u * (uint32_t)row_sum;
+        const uint32_t low = (uint32_t)_mm512_mask_reduce_add_epi32(0x00ff, parts[c]);
+        const uint32_t high = (uint32_t)_mm512_mask_reduce_add_epi32(0xff00, parts[c]);
+        const uint32_t both[2] = {low - correction, high - correction};
+        memcpy(sums + 2 * c, both, sizeof both);
+    }
+}
+
 static bool machine_has_vnni(void)
 {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -88,6 +112,11 @@ void silicon_math_dots(const int8_t *rows, const int32_t *row_sums, uint32_t row
                        uint32_t k_tiles, uint32_t channels, int32_t *sums)
 {
 #if defined(__x86_64__)
+    if (machine_has_vnni() && row_count == 1) {
+        for (uint32_t channel = 0; channel < channels; channel += 32)
+            dots_1x32(rows, row_sums[0], bricks + channel * BRICK_K, k_tiles, channels, sums + channel);
+        return;
+    }
     if (machine_has_vnni()) {
         for (uint32_t channel = 0; channel < channels; channel += 8)
             for (uint32_t row = 0; row < row_count; row += 4)
