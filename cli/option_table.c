@@ -147,7 +147,9 @@ const cli_option cli_options[] = {
      "tier of the weight matrices; default: auto (experts nf4, other matrices i8)", FIELD(default_tier),
      .environment = "DEFAULT_TIER", .environment_own = true},
     {CLI_LIST, CLI_PACK | MODEL, NAMES("--tier", "--tensor-type"), "REGEX=TIER",
-     "tier of the tensors whose name the regex finds; repeatable, the last match wins", FIELD(tiers)},
+     "tier of the tensors whose name the regex finds; repeatable, the last match wins; TIER:NUMBER also records their "
+     "sensitivity",
+     FIELD(tiers)},
     {CLI_TEXT, CLI_PACK | MODEL, NAMES("--imatrix"), "FILE", "importance matrix of llama-imatrix",
      FIELD(imatrix)},
     {CLI_SET, CLI_PACK, NAMES("--force", "--overwrite"), NULL, "replace an existing output", FIELD(force), 1},

@@ -115,7 +115,9 @@ typedef struct ork_pack_params {
      * Norms, routers, convolutions and biases stay f32, embedding and output become i8, unless a rule says otherwise;
      * with a float default tier or g8, embedding and output take it too. */
     const char *default_tier;
-    const char *const *tier_rules; /* "REGEX=TIER" (PCRE2 over GGUF tensor names, searched); the last match wins */
+    /* "REGEX=TIER" (PCRE2 over GGUF tensor names, searched); the last match wins. "REGEX=TIER:SENSITIVITY" also records
+     * how much each of these tensors gains by all its bits, in a unit that is the same for all. */
+    const char *const *tier_rules;
     size_t tier_rule_count;
     const char *imatrix_path; /* NULL or a llama.cpp importance matrix (legacy or GGUF form) */
     bool overwrite;           /* replace an existing output */

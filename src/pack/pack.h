@@ -49,12 +49,13 @@ void ork_pack_plan_free(struct ork_pack_plan *plan);
 
 struct ork_tier_rules;
 
-/* Parses the default tier and the "REGEX=TIER" rules of the parameters, whose strings must outlive the result. */
+/* Parses the default tier and the "REGEX=TIER[:SENSITIVITY]" rules of the parameters, whose strings must outlive the
+ * result. */
 ork_status ork_tier_rules_parse(const ork_pack_params *params, struct ork_tier_rules **rules, ork_error *error);
 void ork_tier_rules_free(struct ork_tier_rules *rules);
-/* Tier of a tensor: the last rule that matches its name, else the defaults by role. *rule is the rule's text or NULL. */
+/* Tier of a tensor: the last rule that matches its name, else the defaults by role. *sensitivity is the rule's, 0: none. */
 ork_status ork_tier_rules_choose(struct ork_tier_rules *rules, const struct ork_gguf_tensor *tensor, uint32_t *tier,
-                                 const char **rule, ork_error *error);
+                                 float *sensitivity, ork_error *error);
 size_t ork_tier_rules_unmatched_count(const struct ork_tier_rules *rules);
 
 #endif

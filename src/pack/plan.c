@@ -38,7 +38,6 @@ static ork_status plan_tensor(struct ork_pack_plan *plan, struct ork_tier_rules 
 {
     struct ork_orkpack_tensor *tensor = &plan->tensors[plan->count];
     const struct ork_ggml_type_info *type = ork_ggml_type_find(source->type);
-    const char *rule;
     ork_status status;
 
     if (!ork_ggml_can_decode(source->type))
@@ -50,7 +49,7 @@ static ork_status plan_tensor(struct ork_pack_plan *plan, struct ork_tier_rules 
         if (source->dimensions[d] > INT32_MAX)
             return ork_error_set(error, ORK_LIMIT, path, -1, "tensor %s: dimension %d is %" PRIu64, source->name, d,
                                  source->dimensions[d]);
-    if ((status = ork_tier_rules_choose(rules, source, &tensor->tier, &rule, error)) != ORK_OK)
+    if ((status = ork_tier_rules_choose(rules, source, &tensor->tier, &tensor->sensitivity, error)) != ORK_OK)
         return status;
     snprintf(tensor->name, sizeof(tensor->name), "%s", source->name);
     tensor->source_type = source->type;

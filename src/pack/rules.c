@@ -1,5 +1,5 @@
-/* Which tensor goes into which tier: the defaults by role and the user's regex rules. Owns roles of GGUF tensor names;
- * knows no bytes.
+/* Which tensor goes into which tier: the defaults by role and the user's regex rules, which may also say how sensitive the
+ * tensor was found to be. Owns roles of GGUF tensor names; knows no bytes.
  *
  * Defaults: vectors, norms, biases, routers (their errors choose other experts) and short convolutions stay f32.
  * Embedding and output are i8 under quantized default tiers of fewer bits: with one scale a token they lose nothing
@@ -12,6 +12,7 @@
 #include "kernels/kernels.h"
 #include "quant/tier.h"
 
+#include <math.h>
 #include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +20,13 @@
 #define RULES_MAX 4096u
 #define MATCH_LIMIT 1000000u /* names have at most 63 bytes; a rule that needs more steps is a bad rule */
 #define TIER_NAMES_MAX 16u
+#define TIER_NAME_BYTES 64u /* longer ones are cut in what is said of them */
 
 struct tier_rule {
-    const char *text; /* the caller's "REGEX=TIER" */
+    const char *text; /* the caller's "REGEX=TIER" or "REGEX=TIER:SENSITIVITY" */
     pcre2_code *code;
     uint32_t tier;
+    float sensitivity; /* 0: not measured */
     uint64_t match_count;
 };
 
@@ -56,19 +59,43 @@ static ork_status unknown_tier(const char *name, const char *where, bool allow_a
                          nearest != NULL ? "?" : "", list);
 }
 
+static ork_status parse_sensitivity(const char *text, struct tier_rule *rule, ork_error *error)
+{
+    char *end;
+
+    rule->sensitivity = strtof(text, &end);
+    if (end == text || *end != '\0' || !(rule->sensitivity > 0) || !isfinite(rule->sensitivity))
+        return ork_error_set(error, ORK_BAD_ARGUMENT, rule->text, -1, "a sensitivity is a number above 0, not \"%s\"",
+                             text);
+    return ORK_OK;
+}
+
 static ork_status parse_rule(const char *text, struct tier_rule *rule, ork_error *error)
 {
-    const char *separator = strrchr(text, '=');
+    const char *separator = strrchr(text, '='), *colon;
     const struct ork_tier_info *info;
+    char name[TIER_NAME_BYTES];
+    size_t length;
     int code;
     PCRE2_SIZE offset;
 
     if (separator == NULL || separator == text)
-        return ork_error_set(error, ORK_BAD_ARGUMENT, text, -1, "a tier rule has the form REGEX=TIER");
-    info = ork_tier_find_name(separator + 1);
+        return ork_error_set(error, ORK_BAD_ARGUMENT, text, -1,
+                             "a tier rule has the form REGEX=TIER or REGEX=TIER:SENSITIVITY");
+    colon = strchr(separator, ':');
+    length = colon == NULL ? strlen(separator + 1) : (size_t)(colon - separator) - 1;
+    length = length < sizeof(name) ? length : sizeof(name) - 1;
+    memcpy(name, separator + 1, length);
+    name[length] = '\0';
+    info = ork_tier_find_name(name);
     if (info == NULL)
-        return unknown_tier(separator + 1, text, false, error);
+        return unknown_tier(name, text, false, error);
     rule->text = text;
+    if (colon != NULL) {
+        ork_status status = parse_sensitivity(colon + 1, rule, error);
+        if (status != ORK_OK)
+            return status;
+    }
     rule->tier = info->tier;
     rule->code = pcre2_compile((PCRE2_SPTR)text, (PCRE2_SIZE)(separator - text), 0, &code, &offset, NULL);
     if (rule->code == NULL) {
@@ -184,13 +211,13 @@ static uint32_t default_tier(const struct ork_tier_rules *rules, const struct or
 }
 
 ork_status ork_tier_rules_choose(struct ork_tier_rules *rules, const struct ork_gguf_tensor *tensor, uint32_t *tier,
-                                 const char **rule, ork_error *error)
+                                 float *sensitivity, ork_error *error)
 {
     const char *source = "the default tier";
     const struct ork_tier_info *info;
 
     *tier = default_tier(rules, tensor);
-    *rule = NULL;
+    *sensitivity = 0;
     for (size_t i = 0; i < rules->rule_count; i++) {
         struct tier_rule *candidate = &rules->rules[i];
         int result = pcre2_match(candidate->code, (PCRE2_SPTR)tensor->name, strlen(tensor->name), 0, 0,
@@ -202,7 +229,8 @@ ork_status ork_tier_rules_choose(struct ork_tier_rules *rules, const struct ork_
                                  "the regex gives up on tensor %s (PCRE2 error %d)", tensor->name, result);
         candidate->match_count++;
         *tier = candidate->tier;
-        *rule = source = candidate->text;
+        *sensitivity = candidate->sensitivity;
+        source = candidate->text;
     }
 
     info = ork_tier_find(*tier);

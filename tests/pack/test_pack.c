@@ -133,6 +133,29 @@ static void test_the_last_rule_that_matches_wins(void **state)
     assert_int_equal(report.unmatched_rule_count, 2); /* the name that is not there, and the regex "a=b" */
 }
 
+static void test_rules_record_sensitivities(void **state)
+{
+    const struct source_place *place = *state;
+    static const char *const rules[] = {"attn_q\\.weight=n8:0.5", "^blk\\.1\\.attn_q\\.weight=n8:2.5e-3",
+                                        "ffn_down\\.weight=n8:3", "^blk\\.1\\.ffn_down\\.weight=n8"};
+    static const struct {
+        const char *name;
+        float sensitivity;
+    } expected[] = {
+        {"blk.0.attn_q.weight", 0.5f},
+        {"blk.1.ffn_down.weight", 0},
+        {"blk.0.ffn_up_exps.weight", 0},
+    };
+    ork_orkpack *pack;
+    ork_error error;
+    pack_with(place, &(ork_pack_params){.tier_rules = rules, .tier_rule_count = 4}, NULL);
+    assert_int_equal(ork_orkpack_open(place->pack, ORK_LOAD_MAP, NULL, NULL, &pack, &error), ORK_OK);
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
+        assert_true(ork_orkpack_tensor_find(pack, expected[i].name)->sensitivity == expected[i].sensitivity);
+    assert_string_equal(tier_in(pack, "blk.0.attn_q.weight"), "n8");
+    ork_orkpack_close(pack);
+}
+
 static void test_bad_rules(void **state)
 {
     static const struct {
@@ -147,6 +170,13 @@ static void test_bad_rules(void **state)
         {"attn_(q=i8", "bad regex at character"},
         {"attn_norm=i4", "blk.0.attn_norm.weight has one dimension and cannot be i4"},
         {"^(([a-z0-9._])+.)+[!?]$=i8", "gives up on tensor"},
+        {"attn_q=n9:1", "unknown tier \"n9\""},
+        {"attn_q=n8:", "above 0, not \"\""},
+        {"attn_q=n8:0", "above 0"},
+        {"attn_q=n8:-1", "above 0"},
+        {"attn_q=n8:nan", "above 0"},
+        {"attn_q=n8:1e99", "above 0"},
+        {"attn_q=n8:0.5x", "not \"0.5x\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const ork_pack_params params = {.tier_rules = &cases[i].rule, .tier_rule_count = 1, .threads = 1};
@@ -442,6 +472,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_default_tiers_by_role, make_place, remove_place),
         cmocka_unit_test_setup_teardown(test_the_last_rule_that_matches_wins, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(test_rules_record_sensitivities, make_place, remove_place),
         cmocka_unit_test_setup_teardown(test_bad_rules, make_place, remove_place),
         cmocka_unit_test(test_tier_names),
         cmocka_unit_test_setup_teardown(test_weights_and_report, make_place, remove_place),
