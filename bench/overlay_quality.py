@@ -53,13 +53,13 @@ class Evaluation:
         self.packs, self.results = {}, {}
         self.reference = directory / f"{options.model.stem}-{options.context}-{options.chunks}.kld"
 
-    def pack(self, tier, rule=None):
-        """A pack of the model: everything i8 but what rule says; tier is part of the file's name."""
+    def pack(self, tier, *rules):
+        """A pack of the model: everything i8 but what the rules say; tier is part of the file's name."""
         path = self.directory / f"{self.options.model.stem}-{tier}.orkpack"
         if not path.is_file():
-            words = ["--tier", rule] if rule else []
+            words = [word for rule in rules for word in ("--tier", rule)]
             common.run_json([self.options.ork, "pack", self.options.model, path, "--json", "-q", "--default-tier",
-                             "i8" if rule else tier, *words], SECONDS_MAX)
+                             "i8" if rules else tier, *words], SECONDS_MAX)
         self.packs[tier] = path
         return path
 
@@ -74,6 +74,8 @@ class Evaluation:
         for name, pattern in SETS.items():
             self.pack(f"{name}-n8", f"{pattern}=n8")
         self.pack("i8")
+        if self.options.rules:
+            self.pack("measured-n8", *self.options.rules.read_text(encoding="utf-8").split())
         if not self.options.quick:
             for tier in ("i4", "nf4"):
                 self.pack(f"all-{tier}", f"{SETS['all']}={tier}")
@@ -130,17 +132,33 @@ def cases(options):
     return found
 
 
-def coverage_cases(total_bytes):
+def coverage_cases(options, total_bytes):
     """Chains for so many per cent of the overlaid bytes, in the order of the plan; the device's memory is the limit."""
     found = {}
     for percent in COVERAGE:
         mebibytes = round(total_bytes * percent / 100 / 2**20)
-        if mebibytes >= 1:
-            found["all", "coverage", percent] = "all-n8", with_overlay("on", 100, 1, "--npu-memory", mebibytes)
+        for order in ("size", "measured") if options.rules else ("size",):
+            if mebibytes >= 1:
+                found["coverage", order, percent] = ("all-n8" if order == "size" else "measured-n8",
+                                                     with_overlay("on", 100, 1, "--npu-memory", mebibytes))
+    return found
+
+
+def take_known(options, work):
+    """{key: result} of a file that an earlier run wrote, for the same pack and options."""
+    rows = json.loads(options.resume.read_text(encoding="utf-8"))["rows"] if options.resume else []
+    known = {(row["pack"], row["options"]): row for row in rows}
+    found = {}
+    for key, (pack, words) in work.items():
+        row = known.get((pack, report.spell(words)))
+        if row:
+            found[key] = {name: value for name, value in row.items() if name not in report.NOT_FIGURES}, row["overlay"]
     return found
 
 
 def run_all(evaluation, work):
+    evaluation.results |= take_known(evaluation.options, work)
+    work = {key: case for key, case in work.items() if key not in evaluation.results}
     with concurrent.futures.ThreadPoolExecutor(evaluation.options.jobs) as pool:
         waiting = {pool.submit(evaluation.run, *case): key for key, case in work.items()}
         for done, future in enumerate(concurrent.futures.as_completed(waiting), 1):
@@ -193,16 +211,18 @@ def parse_options():
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="only what the checks need")
     parser.add_argument("--coverage", action="store_true", help="also by the part of the weights that has chains")
+    parser.add_argument("--rules", type=Path, help="coverage also in the order of sensitivities: what bench/sensitivity.py prints")
     parser.add_argument("-t", "--threads", type=int, default=1, help="of one run")
     parser.add_argument("-j", "--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--directory", type=Path, help="keep packs and reference there and take those that are there")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--resume", type=Path, help="what --json wrote: its rows are taken where pack and options are the same")
     parser.add_argument("--output", type=Path, help="Markdown file whose block is replaced; else the table is printed")
     options = parser.parse_args()
     if min(options.chunks, options.seeds, options.jobs) < 1:
         parser.error("--chunks, --seeds and --jobs must be 1 or more")
     words = sys.argv[1:]
-    hidden = ("--ork", "--directory", "--json", "--output", "-j", "--jobs")
+    hidden = ("--ork", "--directory", "--json", "--resume", "--output", "-j", "--jobs")
     options.given = [os.path.basename(word) if os.path.isabs(word) else word
                      for i, word in enumerate(words) if word not in hidden and (i == 0 or words[i - 1] not in hidden)]
     return options
@@ -214,8 +234,8 @@ def measure(options, directory):
     work = cases(options)
     run_all(evaluation, work)
     if options.coverage:
-        work |= coverage_cases(evaluation.results["all", "join", 100, 1][1]["resident_bytes"])
-        run_all(evaluation, {key: case for key, case in work.items() if key not in evaluation.results})
+        work |= coverage_cases(options, evaluation.results["all", "join", 100, 1][1]["resident_bytes"])
+        run_all(evaluation, work)
     return work, evaluation.results
 
 

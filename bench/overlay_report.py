@@ -1,7 +1,7 @@
 """The tables of bench/overlay_quality.py. Owns: their rows and how much of a gap counts as closed. Must not know: how anything is
 measured.
 
-Keys of results: ("i4",), (set, "base" | "full"), (set, "join", rate, seed), (set, "late", layers), ("all", "coverage", percent);
+Keys of results: ("i4",), (set, "base" | "full"), (set, "join", rate, seed), (set, "late", layers), ("coverage", order, percent);
 "blocks" at the end: with the engine's default activation blocks. A result is (figures, the overlay's counts or None).
 """
 
@@ -69,16 +69,19 @@ def blocks_table(results):
     return ["", "Activations in the engine's default blocks on the CPU, whole rows in chains:", "", *HEAD, *table.lines]
 
 
-def coverage_table(results):
-    percents = sorted(key[2] for key in results if key[:2] == ("all", "coverage"))
+ORDERS = {"size": "by size, no sensitivity being known", "measured": "by measured sensitivity"}
+
+
+def coverage_table(results, order):
+    percents = sorted(key[2] for key in results if key[:2] == ("coverage", order))
     if not percents:
         return []
     base, full = (results["all", planes][0] for planes in ("base", "full"))
-    lines = ["", "By the part of the set's int8 bytes that has chains, all of them in time:", "",
-             "| of the bytes | MiB | chains | perplexity | KL divergence | of the gap |", "|--:|--:|--:|--:|--:|--:|",
+    lines = ["", f"By the part of the first set's int8 bytes that has chains, all of them in time; matrices are chosen {ORDERS[order]}:",
+             "", "| of the bytes | MiB | chains | perplexity | KL divergence | of the gap |", "|--:|--:|--:|--:|--:|--:|",
              f"| 0 % | 0 | 0 | {base['perplexity']:.4f} | {base['kld']:.5f} | 0 % |"]
     whole = results["all", "join", 100, 1]
-    for figures, overlay in [results["all", "coverage", percent] for percent in percents] + [whole]:
+    for figures, overlay in [results["coverage", order, percent] for percent in percents] + [whole]:
         part = overlay["resident_bytes"] / whole[1]["resident_bytes"]
         closed = (base["kld"] - figures["kld"]) / (base["kld"] - full["kld"])
         lines.append(f"| {100 * part:.1f} % | {overlay['resident_bytes'] / 2**20:.2f} | {overlay['chains']} | "
@@ -90,7 +93,9 @@ def as_markdown(facts, results, given):
     lines = [f"`bench/overlay_quality.py {' '.join(given)}`", ""]
     for name, words in NAMES.items():
         lines += [f"Overlaid set: {words}.", "", *set_table(results, name), ""]
-    lines = lines[:-1] + blocks_table(results) + coverage_table(results)
+    lines = lines[:-1] + blocks_table(results)
+    for order in ORDERS:
+        lines += coverage_table(results, order)
     fallen = [mean(results[key][0]["perplexity"] for key in seeds_in(results, "all", rate)) for rate in (0, 25, 50, 75, 100)]
     lines += ["", f"Perplexity alone falls with every step of the first set's hit rate: "
               f"{'yes' if fallen == sorted(fallen, reverse=True) else 'no'}. {facts['chunks']} windows of {facts['context']} "
@@ -98,7 +103,14 @@ def as_markdown(facts, results, given):
     return "\n".join(lines)
 
 
+NOT_FIGURES = ("key", "pack", "options", "overlay")
+
+
+def spell(words):
+    return " ".join(map(str, words))
+
+
 def as_json(facts, work, results, problems):
-    rows = [{"key": list(key), "pack": work[key][0], "options": " ".join(map(str, work[key][1])), **figures, "overlay": overlay}
+    rows = [{"key": list(key), "pack": work[key][0], "options": spell(work[key][1]), **figures, "overlay": overlay}
             for key, (figures, overlay) in results.items()]
     return {**facts, "rows": rows, "problems": problems}

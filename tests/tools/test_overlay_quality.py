@@ -1,6 +1,7 @@
 """Guards bench/overlay_quality.py, and with it the overlay's curve on the demo model: all chains in time are the CPU reading both
 planes, none is the CPU reading the base, divergence falls with the hit rate, and a seed says it all."""
 
+import argparse
 import copy
 import json
 import os
@@ -44,7 +45,7 @@ class OverlayQuality(unittest.TestCase):
         cls.rows = {tuple(row["key"]): row for row in cls.result.get("rows", [])}
 
     def figures(self, *key):
-        return {name: value for name, value in self.rows[key].items() if name not in ("key", "pack", "options", "overlay")}
+        return {name: value for name, value in self.rows[key].items() if name not in overlay_report.NOT_FIGURES}
 
     def results(self):
         """As the script has them."""
@@ -95,6 +96,16 @@ class OverlayQuality(unittest.TestCase):
         self.assertIn("differs", problems(add(("all", "again"), "kld", 1e-9)))
         self.assertIn("other counts", problems(lambda results: results["all", "again"][1].update(late=1)))
         self.assertIn("busy", problems(lambda results: results["all", "late", 1][1].update(busy=1)))
+
+    def test_known_rows_are_taken_where_the_options_are_the_same(self):
+        with tempfile.TemporaryDirectory() as name:
+            file = pathlib.Path(name) / "rows.json"
+            file.write_text(json.dumps(self.result))
+            options = argparse.Namespace(resume=file, quick=True, seeds=1)
+            work = overlay_quality.cases(options)
+            self.assertEqual(overlay_quality.take_known(options, work), self.results())
+            work["all", "full"] = "all-n8", ["--another"]
+            self.assertNotIn(("all", "full"), overlay_quality.take_known(options, work))
 
     def test_how_much_of_a_gap_is_closed(self):
         def row(divergence):
