@@ -1,6 +1,7 @@
 /* Owns the report of routes: every op group of a model through the dispatcher, and the sums. Must not know formulas. */
 #include "base/error.h"
 #include "engine/npu/device/device.h"
+#include "engine/npu/engine.h"
 #include "engine/npu/tuning.h"
 #include "model/groups.h"
 #include "sched/plan.h"
@@ -70,27 +71,29 @@ static void explain_entry(const struct ork_plan_entry *entry, ork_explained_grou
     group->overlay_slowdown_seconds = entry->slowdown_s;
 }
 
-/* One pass of `rows` rows at the end of `context` positions; groups (may be NULL) receives its routes. plan: of the overlay,
- * NULL without one. */
+/* One pass of `rows` rows at the end of `context` positions; groups (may be NULL) receives its routes. base: the CPU reads base
+ * planes alone. plan: of the overlay, NULL without one. */
 static struct pass predict_pass(const struct ork_perf *perf, const struct ork_model_shape *shape, uint32_t rows,
-                                uint32_t context, const struct ork_plan *plan, ork_explained_group *groups)
+                                uint32_t context, bool base, const struct ork_plan *plan, ork_explained_group *groups)
 {
     const struct ork_route_query query = {
         .rows = rows,
         .resident = true,
-        .nested_base = plan && rows == 1,
+        .nested_base = base,
         .engine = perf->has_npu ? ORK_ROUTE_ENGINE_IS_FREE : ORK_ROUTE_ENGINE_IS_OFF,
         .policy = ork_route_policy_default(),
     };
     struct pass pass = {.seconds = ork_perf_predict_rest(perf, shape)};
+    if (rows > 1)
+        plan = NULL;
     for (size_t i = 0, entry = 0; i < shape->group_count; i++) {
         const struct ork_group *group = &shape->groups[i];
         /* Logits are wanted of the last row alone. */
         struct ork_route_query own = query;
         own.rows = group->kind == ORK_GROUP_HEAD ? 1 : rows;
-        const bool planned = query.nested_base && entry < plan->entry_count && plan->entries[entry].group == i;
+        const bool planned = plan && entry < plan->entry_count && plan->entries[entry].group == i;
         own.overlay_members = planned ? plan->entries[entry].members : 0;
-        own.overlay_limit = query.nested_base ? plan->limits[i] : ORK_ROUTE_NOT_SENSITIVE;
+        own.overlay_limit = plan ? plan->limits[i] : ORK_ROUTE_NOT_SENSITIVE;
         const struct ork_route_choice choice = ork_route_choose(perf, group, &own);
         const double macs = ork_group_macs(group, own.rows);
         if (groups) {
@@ -105,7 +108,7 @@ static struct pass predict_pass(const struct ork_perf *perf, const struct ork_mo
     }
     for (uint32_t i = 0; i < shape->layer_count; i++)
         pass.seconds += ork_perf_predict_core(perf, &shape->layers[i], rows, context).seconds;
-    if (query.nested_base)
+    if (plan)
         pass.seconds = plan->token_s;
     return pass;
 }
@@ -136,7 +139,8 @@ ork_status ork_explain(const ork_model *model, const ork_perf *perf, const ork_e
     const ork_explain_params params = given ? *given : (ork_explain_params){0};
     const struct ork_plan_params wanted = {.policy = ork_route_policy_default(),
                                            .late_layers = params.late_layers,
-                                           .memory_bytes = ORK_NPU_DOMAIN_BYTES - ORK_NPU_RESERVE_BYTES};
+                                           .memory_bytes = ORK_NPU_DOMAIN_BYTES - ORK_NPU_RESERVE_BYTES,
+                                           .poll_s = ORK_NPU_OVERLAY_CALLS_S};
     struct ork_model_shape shape;
     struct ork_plan plan = {0};
     *explanation = NULL;
@@ -168,8 +172,9 @@ ork_status ork_explain(const ork_model *model, const ork_perf *perf, const ork_e
         .vector_bytes = shape.vector_bytes,
     };
     snprintf(result->name, sizeof result->name, "%s", perf->name);
+    const bool base = model->base_alone || (overlay && result->rows == 1);
     for (size_t i = 0; i < shape.group_count; i++)
-        result->group_bytes += ork_group_token_bytes(&shape.groups[i], overlay && result->rows == 1);
+        result->group_bytes += ork_group_token_bytes(&shape.groups[i], base);
     for (uint32_t i = 0; i < shape.layer_count; i++) {
         result->kv_bytes_per_position += shape.layers[i].kv_bytes;
         result->state_bytes += shape.layers[i].state_bytes;
@@ -177,9 +182,10 @@ ork_status ork_explain(const ork_model *model, const ork_perf *perf, const ork_e
     if (overlay)
         explain_plan(&plan, result);
     const struct ork_plan *planned = overlay ? &plan : NULL;
-    const struct pass pass = predict_pass(perf, &shape, result->rows, params.context, planned, groups);
-    const struct pass decode = predict_pass(perf, &shape, 1, params.context, planned, NULL);
-    const struct pass prefill = predict_pass(perf, &shape, result->prefill_rows, 0, planned, NULL);
+    const struct pass pass = predict_pass(perf, &shape, result->rows, params.context, base, planned, groups);
+    const struct pass decode =
+        predict_pass(perf, &shape, 1, params.context, model->base_alone || overlay, planned, NULL);
+    const struct pass prefill = predict_pass(perf, &shape, result->prefill_rows, 0, model->base_alone, NULL, NULL);
     result->seconds = pass.seconds;
     result->npu_share = pass.macs > 0 ? pass.npu_macs / pass.macs : 0;
     result->decode_tokens_per_second = 1 / decode.seconds;

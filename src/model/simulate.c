@@ -11,7 +11,8 @@ ork_status ork_simulate_model(const ork_model *model, const ork_simulate_params 
         status = ork_model_get_shape(model, &shape, error);
     if (status != ORK_OK)
         return status;
-    const struct ork_simulate_model simulated = {.shape = &shape, .context_max = model->hp.context};
+    const struct ork_simulate_model simulated = {
+        .shape = &shape, .context_max = model->hp.context, .base_alone = model->base_alone};
     status = ork_simulate_any(params, &simulated, simulation, error);
     ork_model_shape_free(&shape);
     return status;

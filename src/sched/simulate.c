@@ -183,7 +183,8 @@ ork_status ork_simulate(const ork_simulate_params *params, ork_simulation **simu
         status = ork_shape_model(&shape, params->policy >= ORK_POLICY_OVERLAY, &groups, error);
     if (status != ORK_OK)
         return status;
-    const struct ork_simulate_model model = {&groups, shape.context_max, shape.gguf_bits_layers, shape.gguf_bits_head};
+    const struct ork_simulate_model model = {&groups, shape.context_max, shape.gguf_bits_layers, shape.gguf_bits_head,
+                                             false};
     status = ork_simulate_any(params, &model, simulation, error);
     ork_model_shape_free(&groups);
     return status;
@@ -209,7 +210,8 @@ static ork_status row_fill(const struct ork_simulate_board *board, const struct 
         status = ork_shape_model(&shape, false, &groups, error);
     if (status != ORK_OK)
         return status;
-    const struct ork_simulate_model model = {&groups, shape.context_max, shape.gguf_bits_layers, shape.gguf_bits_head};
+    const struct ork_simulate_model model = {&groups, shape.context_max, shape.gguf_bits_layers, shape.gguf_bits_head,
+                                             false};
     status = job_make(&params, board, &model, &job, error);
     if (status != ORK_OK)
         goto out;

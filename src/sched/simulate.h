@@ -36,7 +36,6 @@ struct ork_system_figures {
     double bus_bytes_per_s;              /* the most that CPU and NPU get together */
     double submit_jitter_us;             /* a submit takes up to so much longer, evenly spread */
     double lost_chance;                  /* that a chain never starts */
-    double poll_us;                      /* looking whether a chain is done, and taking its result in */
     double swap_bytes_per_s;             /* int8 bricks made resident by the little cores */
     double memory_bytes;                 /* of the board */
     double domain_bytes;                 /* that may be used of a domain */
@@ -112,6 +111,7 @@ struct ork_simulate_model {
     const struct ork_model_shape *shape;
     uint32_t context_max;
     double gguf_bits_layers, gguf_bits_head; /* 0: not known; the published system is out of question */
+    bool base_alone;                         /* of n8 the CPU reads base planes with every policy */
 };
 
 struct ork_simulate_job {

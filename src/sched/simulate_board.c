@@ -54,7 +54,6 @@ static const struct figure ork_figures[] = {
     {"bus_bytes_per_s", 1e8, 1e13, AT(bus_bytes_per_s)},
     {"submit_jitter_us", 0, 1e5, AT(submit_jitter_us)},
     {"lost_chance", 0, 1, AT(lost_chance)},
-    {"poll_us", 0, 1e4, AT(poll_us)},
     {"swap_bytes_per_s", 1e6, 1e13, AT(swap_bytes_per_s)},
     {"memory_bytes", 1e6, 1e15, AT(memory_bytes)},
     {"domain_bytes", 1e6, 4294967296.0, AT(domain_bytes)},

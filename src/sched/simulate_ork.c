@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "engine/npu/engine.h"
 #include "engine/npu/tuning.h"
 
 /* Late chains that may wait for the core, the running one included. */
@@ -151,7 +152,7 @@ static void overlay_poll(struct state *s, uint32_t layer, bool last)
         else
             i++;
         /* The CPU looks, and adds the result; a chain that ends meanwhile changes the list behind the next look. */
-        ork_bus_pass(&s->bus, s->job->board->ork.poll_us * 1e-6);
+        ork_bus_pass(&s->bus, ORK_NPU_OVERLAY_CALLS_S);
         i = 0;
     }
 }
@@ -357,13 +358,13 @@ ork_status ork_simulate_ork(const struct ork_simulate_job *job, ork_policy polic
     s->bus.idle = chain_idle;
     s->bus.context = s;
     s->on_npu = policy != ORK_POLICY_CPU;
-    s->base = s->on_npu;
+    s->base = s->on_npu || job->model->base_alone;
     s->late = policy == ORK_POLICY_LATE;
     if (s->on_npu) {
         const struct ork_plan_params params = {.policy = job->policy,
                                                .late_layers = s->late ? job->late_layers : 0,
                                                .memory_bytes = (uint64_t)job->board->ork.domain_bytes,
-                                               .poll_s = job->board->ork.poll_us * 1e-6};
+                                               .poll_s = ORK_NPU_OVERLAY_CALLS_S};
         status = ork_plan_make(&job->perf, s->shape, &params, job->context + job->prompt, &s->plan, error);
         if (status != ORK_OK)
             goto out;

@@ -50,6 +50,23 @@ class Simulate(ProgramTest):
         for line in self.ork("simulate", "--published").stdout.splitlines()[2:]:
             self.assertIn(line, page)
 
+    def test_predictions(self):
+        """The page's table of predictions is what the program says."""
+        page = (SOURCE / "docs" / "simulator.md").read_text()
+        lines = [line for line in page.splitlines() if line.count("|") == 11 and line.split("|")[2].strip() in ("0", "4096")]
+        self.assertEqual(len(lines), 18)
+        for line in lines:
+            shape, context, policy, prefill, decode, alone, planned, *_, limit, _ = (
+                cell.strip() for cell in line.split("|")[1:])
+            answer = self.json("simulate", shape, "--policy", policy, "--context", context)
+            self.assertEqual(f"{answer['prefill_tokens_per_second']:.1f}", prefill)
+            self.assertEqual(f"{answer['decode_tokens_per_second']:.2f}", decode)
+            if "overlay" in answer:
+                overlay = answer["overlay"]
+                self.assertEqual(f"{overlay['decode_alone_tokens_per_second']:.2f}", alone)
+                self.assertEqual((str(overlay["planned"]), overlay["limit"]), (planned, limit))
+                self.assertIn(f"{100 * overlay['coverage']:.1f} %", line)
+
     def test_files(self):
         shape = json.loads((SOURCE / "shapes" / "qwen3-30b-a3b.json").read_text())
         path = self.folder / "shape.json"

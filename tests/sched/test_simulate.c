@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "engine/npu/engine.h"
 #include "sched/simulate.h"
 
 static ork_simulation *simulate(const ork_simulate_params *params)
@@ -155,7 +156,7 @@ static void test_plan_is_the_dispatchers(void **unused)
     assert_int_equal(ork_shape_model(&shape, true, &model, &error), ORK_OK);
     assert_int_equal(ork_perf_from_board(NULL, &perf, &error), ORK_OK);
     const struct ork_plan_params wanted = {
-        .policy = ork_route_policy_default(), .memory_bytes = 3145728000, .poll_s = 2e-6};
+        .policy = ork_route_policy_default(), .memory_bytes = 3145728000, .poll_s = ORK_NPU_OVERLAY_CALLS_S};
     assert_int_equal(ork_plan_make(&perf, &model, &wanted, 128, &plan, &error), ORK_OK);
     ork_simulation *s =
         simulate(&(ork_simulate_params){.shape = "qwen3.6-35b-a3b", .policy = ORK_POLICY_OVERLAY, .tokens = 1});
