@@ -134,20 +134,26 @@ def cases(options):
 
 def coverage_cases(options, total_bytes):
     """Chains for so many per cent of the overlaid bytes, in the order of the plan; the device's memory is the limit."""
+    orders = {"size": ("all-n8", "on"), "late": ("measured-n8" if options.rules else "all-n8", "late")}
+    if options.rules:
+        orders["measured"] = "measured-n8", "on"
     found = {}
     for percent in COVERAGE:
         mebibytes = round(total_bytes * percent / 100 / 2**20)
-        for order in ("size", "measured") if options.rules else ("size",):
+        for order, (pack, mode) in orders.items():
             if mebibytes >= 1:
-                found["coverage", order, percent] = ("all-n8" if order == "size" else "measured-n8",
-                                                     with_overlay("on", 100, 1, "--npu-memory", mebibytes))
+                found["coverage", order, percent] = pack, with_overlay(mode, 100, 1, "--npu-memory", mebibytes)
     return found
 
 
+def earlier(options):
+    """What --json wrote in an earlier run."""
+    return json.loads(options.resume.read_text(encoding="utf-8")) if options.resume else {"rows": [], "commit": ""}
+
+
 def take_known(options, work):
-    """{key: result} of a file that an earlier run wrote, for the same pack and options."""
-    rows = json.loads(options.resume.read_text(encoding="utf-8"))["rows"] if options.resume else []
-    known = {(row["pack"], row["options"]): row for row in rows}
+    """{key: result} of an earlier run, for the same pack and options."""
+    known = {(row["pack"], row["options"]): row for row in earlier(options)["rows"]}
     found = {}
     for key, (pack, words) in work.items():
         row = known.get((pack, report.spell(words)))
@@ -251,7 +257,8 @@ def main():
         return 1
     problems = check(results, options.seeds)
     facts = {"model": options.model.name, "text": options.text.name, "context": options.context, "chunks": options.chunks,
-             "seeds": options.seeds, "commit": common.commit()}
+             "seeds": options.seeds,
+             "commit": ", ".join(dict.fromkeys(filter(None, (earlier(options)["commit"], common.commit()))))}
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(report.as_json(facts, work, results, problems), indent=1) + "\n", encoding="utf-8")

@@ -115,6 +115,18 @@ class OverlayQuality(unittest.TestCase):
         table.add("nothing", ["not measured"])
         self.assertEqual(table.lines, ["| half |  | 20.0000 | 0.35000 (0.30000 to 0.40000) | 50.0 % | 38 % |"])
 
+    def test_coverage_leaves_out_what_the_limit_does_not_change(self):
+        def row(divergence, mebibytes):
+            return {"kld": divergence, "perplexity": 20.0}, {"resident_bytes": mebibytes << 20, "chains": mebibytes}
+        results = {("all", "base"): row(0.5, 0), ("all", "full"): row(0.1, 0), ("all", "join", 100, 1): row(0.1, 100),
+                   ("all", "late", 2): row(0.3, 40), ("coverage", "late", 25): row(0.4, 25), ("coverage", "late", 50): row(0.3, 40)}
+        self.assertEqual(overlay_report.coverage_table(results, "late")[-2:],
+                         ["| 25.0 % | 25.00 | 25 | 20.0000 | 0.40000 | 25.0 % |", "| 40.0 % | 40.00 | 40 | 20.0000 | 0.30000 | 50.0 % |"])
+        self.assertEqual(overlay_report.coverage_table(results, "measured"), [])
+        options = argparse.Namespace(rules=None)
+        self.assertEqual(set(overlay_quality.coverage_cases(options, 20 << 20)),
+                         {("coverage", order, percent) for order in ("size", "late") for percent in (5, 10, 25, 50)})
+
     def test_bad_input(self):
         for words, message in ((["--chunks", "0"], "must be 1 or more"), (["--model", "nothing.gguf"], "nothing.gguf")):
             process = subprocess.run([sys.executable, "-B", SOURCE / "bench/overlay_quality.py", "--ork", COMMAND[-1], "--model",
