@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
+
 const char *ork_group_kind_name(enum ork_group_kind kind)
 {
     static const char *const names[ORK_GROUP_KIND_COUNT] = {
@@ -132,6 +134,10 @@ uint64_t ork_model_shape_state_bytes(const struct ork_model_shape *shape)
 
 uint64_t ork_group_brick_bytes(const struct ork_group_member *member)
 {
+    const struct ork_tier_info *tier = ork_tier_find(member->tier);
     struct ork_tier_sizes sizes = {0, 0, 0};
-    return ork_tier_sizes(ORK_TIER_I8, member->n, member->k, &sizes) ? sizes.data_bytes : UINT64_MAX;
+    uint64_t n = member->n;
+    if (tier && tier->brick_bytes)
+        n = ork_round_up(n, tier->brick_channels);
+    return ork_tier_sizes(ORK_TIER_I8, n, member->k, &sizes) ? sizes.data_bytes : UINT64_MAX;
 }

@@ -94,6 +94,7 @@ struct fake {
     struct member members[MEMBERS];
     uint32_t member_count;
     uint32_t busy, in_time; /* masks of chains */
+    bool is_taken;          /* says beforehand that nothing will be begun: then there must be no input */
     float results[CHAINS][2 * WIDTH_MAX];
     float own[CHAINS][WIDTH_MAX];
     uint32_t own_count[CHAINS], due[CHAINS];
@@ -111,6 +112,12 @@ static uint32_t find(void *context, const struct ork_matrix *w, uint32_t *first_
             return fake->members[i].chain;
         }
     return ORK_OVERLAY_NONE;
+}
+
+static bool is_free(void *context)
+{
+    const struct fake *fake = context;
+    return !fake->is_taken;
 }
 
 /* The input must be what quantizing its own floats with one scale gives. */
@@ -131,8 +138,11 @@ static bool begin(void *context, uint32_t chain, const struct ork_activation *x)
     if (fake->states[chain] != NOTHING)
         fake->violation = "begun while it is under way";
     fake->begun++;
-    check_input(fake, x);
-    if (fake->busy >> chain & 1)
+    if (fake->is_taken != !x)
+        fake->violation = "an input that nobody wanted, or none";
+    if (x)
+        check_input(fake, x);
+    if (!x || fake->busy >> chain & 1)
         return false;
     for (uint32_t i = 0; i < 2 * WIDTH_MAX; i++)
         fake->results[chain][i] = 1e9f; /* what is not a member's */
@@ -202,7 +212,7 @@ static void fake_make(struct fake *fake, bool late)
 {
     ork_error error;
     *fake = (struct fake){
-        .interface = {fake, late, find, begin, poll, done, keep, next_correction, forget},
+        .interface = {fake, late, find, is_free, begin, poll, done, keep, next_correction, forget},
     };
     assert_int_equal(ork_kernels_get(&fake->kernels, &error), ORK_OK);
 }
@@ -318,15 +328,16 @@ static void test_project(void **state)
         projection_create(&p, variant);
         for (uint32_t b = 0; b < 2; b++)
             for (uint32_t threads = 1; threads <= THREADS_MAX; threads++)
-                for (uint32_t what = 0; what < 4; what++) { /* used, dropped, busy, in no chain */
+                for (uint32_t what = 0; what < 5; what++) { /* used, dropped, busy, not free, in no chain */
                     float y[OUTPUTS][WIDTH_MAX], want[OUTPUTS][WIDTH_MAX], part[WIDTH_MAX];
                     fake_make(&fake, false);
-                    if (what < 3) {
+                    if (what < 4) {
                         fake_add(&fake, &p.pairs[2], 1, 128); /* not in the order of the outputs */
                         fake_add(&fake, &p.pairs[0], 1, 0);
                     }
                     fake.in_time = what == 0 ? 2 : 0;
                     fake.busy = what == 2 ? 2 : 0;
+                    fake.is_taken = what == 3;
                     ork_cpu *cpu = create(threads, blocks[b], 1, &fake.interface);
                     project_by_definition(fake.kernels, &p, blocks[b], what == 0 ? 5 : 0, want, part);
                     for (uint32_t again = 0; again < 2; again++) {
@@ -335,7 +346,7 @@ static void test_project(void **state)
                             fail_msg("variant %u, block %u, %u threads, %u", variant, blocks[b], threads, what);
                     }
                     check_fake(&fake);
-                    assert_int_equal(fake.begun, what < 3 ? 2 : 0);
+                    assert_int_equal(fake.begun, what < 4 ? 2 : 0);
                     assert_int_equal(fake.polled, what < 2 ? 2 : 0);
                     assert_int_equal(fake.done, what < 1 ? 2 : 0);
                     assert_int_equal(fake.kept + fake.corrections, 0);
@@ -465,6 +476,7 @@ static void check_feed_forward(const struct feed_forward *layer, uint32_t chains
     fake_make(&fake, false);
     fake.in_time = in_time;
     fake.busy = busy;
+    fake.is_taken = busy == 3;
     for (uint32_t i = 0; i < PARTS; i++) {
         const uint32_t chain = i == DOWN;
         if (!(chains >> i & 1))

@@ -14,7 +14,8 @@ void fixture_check(ork_status status, const ork_error *error, const char *what)
     abort();
 }
 
-void fixture_open(struct fixture *fixture, const char *path, const char *tier)
+void fixture_open_by_rules(struct fixture *fixture, const char *path, const char *tier, const char *const *rules,
+                           size_t rule_count)
 {
     ork_error error;
     char source[512];
@@ -23,9 +24,14 @@ void fixture_open(struct fixture *fixture, const char *path, const char *tier)
     if (!mkdtemp(fixture->directory))
         abort();
     snprintf(fixture->pack, sizeof fixture->pack, "%s/model.orkpack", fixture->directory);
-    ork_pack_params params = {.default_tier = tier, .threads = 1};
+    ork_pack_params params = {.default_tier = tier, .tier_rules = rules, .tier_rule_count = rule_count, .threads = 1};
     fixture_check(ork_pack_file(source, fixture->pack, &params, NULL, &error), &error, source);
     fixture_check(ork_model_open(fixture->pack, NULL, &fixture->model, &error), &error, fixture->pack);
+}
+
+void fixture_open(struct fixture *fixture, const char *path, const char *tier)
+{
+    fixture_open_by_rules(fixture, path, tier, NULL, 0);
 }
 
 void fixture_close(struct fixture *fixture)

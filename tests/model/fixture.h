@@ -12,6 +12,9 @@ struct fixture {
 /* path is relative to the source tree. tier: the default tier, for all matrices also embedding and output. Fails the
  * test (or ends the program) with the library's message. */
 void fixture_open(struct fixture *fixture, const char *path, const char *tier);
+/* The same with rules (REGEX=TIER). */
+void fixture_open_by_rules(struct fixture *fixture, const char *path, const char *tier, const char *const *rules,
+                           size_t rule_count);
 void fixture_close(struct fixture *fixture);
 ork_session *fixture_session(const struct fixture *fixture, uint32_t threads, uint32_t batch_rows);
 /* Dies with the error unless status is ORK_OK. */
