@@ -55,7 +55,11 @@ static int open_lookup(cli_generator *generator)
 {
     int64_t most = generator->settings->draft_max;
     ork_lookup_params params = {.draft_max = most > 0 ? (uint32_t)most : 0};
+    ork_session_stats stats;
     ork_error error;
+    ork_session_get_stats(generator->session, &stats);
+    if (stats.overlay.on)
+        cli_say("lookup: no drafts, because passes of several rows have no overlay");
     if (ork_lookup_create(generator->model->model, &params, &generator->lookup, &error) != ORK_OK)
         return cli_report_error(&error);
     return CLI_OK;

@@ -158,6 +158,17 @@ class Script(ChatTest):
         one = self.ork("chat", self.model, *TEMPLATE, "-st", stdin="Who is the king?\nAnd the queen?\n")
         self.assertTrue(process.stdout.startswith(one.stdout))
 
+    def test_drafts_do_not_change_a_conversation(self):
+        # The sampler's random numbers go on from answer to answer, also where a limit cut an answer within a draft.
+        talk = "Say it again and again and again and again.\nAnd again and again and again.\n/regen\nOnce more.\n"
+        for arguments in (("--temp", "0"), ("--temp", "0.4", "-s", "7"), ("--temp", "0.9", "-s", "8", "--repeat-penalty", "1.1"),
+                          ("--temp", "0", "-r", "the")):
+            common = ("chat", self.model, *TEMPLATE, "-n", "90", "--ignore-eos", *arguments)
+            plain = self.ork(*common, stdin=talk)
+            drafted = self.ork(*common, "--lookup", "--stats", stdin=talk)
+            self.assertEqual(drafted.stdout, plain.stdout, arguments)
+            self.assertEqual(len(re.findall(r"lookup: \d+ tokens drafted", drafted.stderr)), 4)
+
     def test_one_answer_through_the_template(self):
         chat = self.ork("chat", self.model, *TEMPLATE, "-st", "-p", "Who is the king?")
         run = self.ork("run", self.model, *TEMPLATE, "-p", "Who is the king?")

@@ -1,5 +1,6 @@
 """ork run: the same text for the same seed, where it stops, where the prompt comes from, what is printed where."""
 
+import json
 import signal
 import subprocess
 import time
@@ -109,6 +110,24 @@ class Generate(ProgramTest):
         # Small batches bound the draft; one row leaves no room for any.
         self.assertEqual(self.compare_lookup(*greedy, "-n", "100", "-ub", "1")["drafted"], 0)
         self.assertGreater(self.compare_lookup(*greedy, "-n", "100", "-ub", "3")["accepted"], 10)
+
+    def test_lookup_through_an_npu(self):
+        # Rows that are all whole are the same everywhere, so that drafts may be computed by the NPU.
+        common = ("run", self.pack(), "-p", PROMPT, "-t", "1", "--temp", "0", "-n", "80", "--activation-block", "-1")
+        plain = self.json(*common)
+        drafted = self.json(*common, "--lookup", "--npu", "soft", "--npu-rows", "2", "--npu-required")
+        self.assertEqual(drafted["text"], plain["text"])
+        self.assertGreater(drafted["lookup"]["accepted"], 10)
+
+    def test_lookup_beside_an_overlay_drafts_nothing(self):
+        common = ("run", self.pack("n8"), "-p", PROMPT, "-t", "1", "--temp", "0", "-n", "60", "--npu", "soft",
+                  "--overlay", "on", "--overlay-all")
+        process = self.ork(*common, "--lookup", "--json")
+        self.assertIn("lookup: no drafts", process.stderr)
+        drafted = json.loads(process.stdout)
+        self.assertEqual(drafted["lookup"]["drafted"], 0)
+        self.assertEqual(drafted["lookup"]["passes"], 59)
+        self.assertEqual(drafted["text"], self.json(*common)["text"])
 
     def test_lookup_is_shown_and_bounded(self):
         common = ("run", self.pack(), "-p", PROMPT, "-t", "1", "--temp", "0", "-n", "100")
