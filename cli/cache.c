@@ -57,16 +57,20 @@ static int make_folders(char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : -1;
 }
 
-int cli_cache_folder(const char *below, char **folder)
+char *cli_cache_path(const char *below)
 {
     const char *own = getenv("ORK_CACHE_DIR"), *shared = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (own && *own)
-        *folder = cli_format_text("%s%s", own, below);
-    else if (shared && *shared == '/') /* a relative one is to be ignored by the XDG rules */
-        *folder = cli_format_text("%s/ork%s", shared, below);
-    else if (home && *home)
-        *folder = cli_format_text("%s/.cache/ork%s", home, below);
-    else
+        return cli_format_text("%s%s", own, below);
+    if (shared && *shared == '/') /* a relative one is to be ignored by the XDG rules */
+        return cli_format_text("%s/ork%s", shared, below);
+    return home && *home ? cli_format_text("%s/.cache/ork%s", home, below) : NULL;
+}
+
+int cli_cache_folder(const char *below, char **folder)
+{
+    *folder = cli_cache_path(below);
+    if (!*folder)
         return cli_fail(CLI_FAILURE, "", "no cache folder: set ORK_CACHE_DIR (or pack the model with ork pack)");
     if (make_folders(*folder) == 0)
         return CLI_OK;

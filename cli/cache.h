@@ -8,6 +8,8 @@
  * longer readable. *pack_path is freed by the caller. Returns an exit code, message printed. */
 int cli_cache_get(const cli_settings *settings, const char *gguf_path, char **pack_path);
 
+/* A path below the cache folder ("/calibration.json"), freed by the caller; NULL: nothing names a cache folder. */
+char *cli_cache_path(const char *below);
 /* The cache folder, or one below it ("/packs"), made if need be; *folder is freed by the caller. Exit code, message printed. */
 int cli_cache_folder(const char *below, char **folder);
 

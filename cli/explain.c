@@ -9,60 +9,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { OVERLAY_LAYERS = 2 }; /* late, unless said otherwise: as sessions have it */
 
-static int open_given(const char *path, uint32_t threads, const ork_npu *npu, ork_perf **perf)
+static json_t *matrices_json(const ork_explained_group *group)
 {
-    ork_error error;
-    const int code = cli_check_input(path);
-    if (code != CLI_OK)
-        return code;
-    return ork_perf_open_calibration(path, threads, npu, perf, &error) == ORK_OK ? CLI_OK
-                                                                                 : cli_report_input_error(&error);
-}
-
-/* The stored calibration; one that does not count here is said, and guesses are used. */
-static int open_stored(uint32_t threads, const ork_npu *npu, ork_perf **perf)
-{
-    char *folder = NULL;
-    ork_error error;
-    int code = cli_cache_folder("", &folder);
-    if (code != CLI_OK)
-        return code;
-    char *path = cli_format_text("%s/calibration.json", folder);
-    free(folder);
-    ork_status status = ORK_NOT_FOUND;
-    if (access(path, F_OK) == 0) {
-        status = ork_perf_open_calibration(path, threads, npu, perf, &error);
-        if (status != ORK_OK)
-            cli_say("%s: %s", path, error.what);
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < group->member_count; i++) {
+        const ork_explained_member *member = &group->members[i];
+        json_t *item = json_object();
+        cli_json_set_text(item, "name", member->name);
+        cli_json_set_text(item, "tier", member->tier);
+        cli_json_set_integer(item, "channels", member->channels);
+        cli_json_set_integer(item, "inputs", member->inputs);
+        cli_json_set_integer(item, "experts", member->experts);
+        cli_json_set_integer(item, "experts_used", member->experts_used);
+        json_object_set_new(item, "npu_rows_min", member->rows_min ? json_integer(member->rows_min) : json_null());
+        json_array_append_new(list, item);
     }
-    if (status != ORK_OK) {
-        cli_say(
-            "predicting by guesses, without an NPU; ork calibrate measures this machine, --npu-board names another");
-        status = ork_perf_open_assumed(perf, &error);
-        code = status == ORK_OK ? CLI_OK : cli_report_error(&error);
-    }
-    free(path);
-    return code;
-}
-
-static int open_perf(const cli_settings *settings, const ork_npu *npu, ork_perf **perf)
-{
-    const uint32_t threads = settings->threads > 0 ? (uint32_t)settings->threads : 0;
-    ork_error error;
-    if (!settings->npu_board)
-        return settings->dispatch_calibration ? open_given(settings->dispatch_calibration, threads, npu, perf)
-                                              : open_stored(threads, npu, perf);
-    const bool builtin = strcmp(settings->npu_board, "rk3588") == 0;
-    const int code = builtin ? CLI_OK : cli_check_input(settings->npu_board);
-    if (code != CLI_OK)
-        return code;
-    return ork_perf_open_board(builtin ? NULL : settings->npu_board, perf, &error) == ORK_OK
-               ? CLI_OK
-               : cli_report_input_error(&error);
+    return list;
 }
 
 static json_t *overlay_json(const ork_explained_group *group)
@@ -107,6 +72,7 @@ static json_t *group_json(const ork_explained_group *group)
                         group->npu_seconds < 0 ? json_null() : cli_json_number(group->npu_seconds * 1e6));
     json_object_set_new(item, "overlay", overlay_json(group));
     json_object_set_new(item, "npu_rows_min", group->rows_min ? json_integer(group->rows_min) : json_null());
+    json_object_set_new(item, "matrices", matrices_json(group));
     return item;
 }
 
@@ -141,7 +107,7 @@ static bool is_alike(const ork_explained_group *a, const ork_explained_group *b)
 {
     return strcmp(a->kind, b->kind) == 0 && strcmp(a->tiers, b->tiers) == 0 && a->bytes == b->bytes &&
            a->sensitivity == b->sensitivity && a->route == b->route && a->limit == b->limit && a->why == b->why &&
-           a->rows_min == b->rows_min && a->overlay_bytes == b->overlay_bytes;
+           a->rows_min == b->rows_min && a->rows_first == b->rows_first && a->overlay_bytes == b->overlay_bytes;
 }
 
 static void print_line(const ork_explained_group *group, size_t count)
@@ -149,8 +115,12 @@ static void print_line(const ork_explained_group *group, size_t count)
     char bytes[32], npu[24] = "-", rows[24] = "-";
     if (group->npu_seconds >= 0)
         snprintf(npu, sizeof npu, "%.0f", group->npu_seconds * 1e6);
-    if (group->rows_min)
+    if (group->rows_min && group->rows_min != group->rows_first)
+        snprintf(rows, sizeof rows, "%u-%u", group->rows_first, group->rows_min);
+    else if (group->rows_min)
         snprintf(rows, sizeof rows, "%u", group->rows_min);
+    else if (group->rows_first)
+        snprintf(rows, sizeof rows, "%u-never", group->rows_first);
     cli_output_format("%-15s %4zu  %-8s %10s  %5.2f  %-11s %9.0f %9s %8s  %-10s %s\n", group->kind, count, group->tiers,
                       cli_format_bytes(group->bytes, bytes, sizeof bytes), group->sensitivity, group->route,
                       group->cpu_seconds * 1e6, npu, rows, group->limit, group->why);
@@ -213,12 +183,13 @@ int cli_explain(const cli_settings *settings)
 {
     const char *path;
     cli_model model = {0};
-    ork_perf *perf = NULL;
     ork_explanation *explanation = NULL;
     ork_error error;
     int code = cli_model_path(settings, "explain", &path);
-    if (code == CLI_OK && settings->npu_board && (settings->dispatch_calibration || settings->npu_kind))
-        code = cli_usage("explain", "--npu-board is a machine of its own: neither --calibration nor --npu go with it");
+    if (code == CLI_OK && settings->npu_board && settings->npu_kind && settings->npu_kind != ORK_NPU_SOFT)
+        code = cli_usage("explain", "--npu-board is a machine of its own, or the one that --npu soft plays");
+    if (code == CLI_OK && settings->npu_board && settings->dispatch_calibration && !settings->npu_kind)
+        code = cli_usage("explain", "--npu-board and --calibration are two machines");
     if (code == CLI_OK && settings->overlay_layers && settings->overlay != ORK_OVERLAY_LATE)
         code = cli_usage("explain", "--overlay-layers needs --overlay late");
     if (code != CLI_OK)
@@ -230,7 +201,8 @@ int cli_explain(const cli_settings *settings)
     code = cli_model_open(&mapped, path, &model);
     if (code != CLI_OK)
         return code;
-    code = open_perf(settings, model.npu.npu, &perf);
+    if (!model.npu.figures.perf)
+        code = cli_figures_open(settings, NULL, &model.npu.figures);
     const ork_explain_params params = {
         .rows = (uint32_t)settings->dispatch_rows,
         .context = settings->context > 0 ? (uint32_t)settings->context : 0,
@@ -239,14 +211,13 @@ int cli_explain(const cli_settings *settings)
                        : settings->overlay_layers > 0        ? (uint32_t)settings->overlay_layers
                                                              : OVERLAY_LAYERS,
     };
-    if (code == CLI_OK && ork_explain(model.model, perf, &params, &explanation, &error) != ORK_OK)
+    if (code == CLI_OK && ork_explain(model.model, model.npu.figures.perf, &params, &explanation, &error) != ORK_OK)
         code = cli_report_error(&error);
     if (code == CLI_OK && settings->json)
         print_json(explanation);
     else if (code == CLI_OK)
         print_table(explanation);
     ork_free(explanation);
-    ork_perf_close(perf);
     cli_model_close(&model);
     return code;
 }

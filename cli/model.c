@@ -49,6 +49,8 @@ int cli_model_open(const cli_settings *settings, const char *path, cli_model *mo
         model->path = cli_copy_text(path);
     }
     code = cli_npu_open(settings, &model->npu);
+    if (code == CLI_OK && model->npu.npu)
+        code = cli_figures_open(settings, model->npu.npu, &model->npu.figures);
     if (code != CLI_OK) {
         cli_model_close(model);
         return code;
@@ -171,6 +173,7 @@ int cli_session_create(const cli_model *model, const ork_session_params *given, 
     ork_session_stats stats;
     ork_session_params params = *given;
     params.npu = model->npu.npu;
+    params.perf = model->npu.figures.perf;
     if (ork_session_create(model->model, &params, session, &error) != ORK_OK)
         return cli_report_error(&error);
     ork_session_get_stats(*session, &stats);

@@ -16,7 +16,7 @@ typedef struct cli_model {
 
 /* The one model of -m or the first argument; usage error when there is none or there are two. */
 int cli_model_path(const cli_settings *settings, const char *command, const char **path);
-/* Opens an orkpack, or the cached pack of a GGUF, and the NPU if one is asked for. Exit code, message printed. */
+/* Opens an orkpack, or the cached pack of a GGUF, and the NPU with its figures if one is asked for. Exit code, message printed. */
 int cli_model_open(const cli_settings *settings, const char *path, cli_model *model);
 void cli_model_close(cli_model *model);
 

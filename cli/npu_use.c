@@ -23,7 +23,10 @@ int cli_npu_check(const cli_settings *settings, const char *command)
                                                     : "window");
     if (settings->overlay_layers && settings->overlay != ORK_OVERLAY_LATE)
         return cli_usage(command, "--overlay-layers needs --overlay late");
-    return settings->npu_board ? cli_check_input(settings->npu_board) : CLI_OK;
+    if (!settings->npu_kind && settings->dispatch_calibration)
+        return cli_usage(command, "--calibration needs --npu");
+    const char *board = cli_board_path(settings->npu_board);
+    return board ? cli_check_input(board) : CLI_OK;
 }
 
 /* What the user got wrong is an error even where the CPU could go on. */
@@ -43,7 +46,7 @@ int cli_npu_open(const cli_settings *settings, cli_npu_use *npu)
         .rows_min = (uint32_t)settings->npu_rows,
         .memory_bytes = (uint64_t)settings->npu_memory << 20,
         .timeout_us = (uint32_t)settings->npu_timeout,
-        .board = settings->npu_board,
+        .board = cli_board_path(settings->npu_board),
         .faults = settings->npu_faults,
         .real_time = settings->npu_real_time,
     };
@@ -67,6 +70,7 @@ void cli_npu_close(cli_npu_use *npu)
     if (npu->npu)
         ork_npu_close(npu->npu);
     free(npu->why);
+    cli_figures_close(&npu->figures);
     memset(npu, 0, sizeof *npu);
 }
 
@@ -186,6 +190,27 @@ static json_t *overlay_json(const cli_settings *settings, const ork_overlay_stat
     return object;
 }
 
+/* Who decides what the NPU is given. */
+static const char *routed_by(const cli_npu_use *npu)
+{
+    return npu->settings->npu_rows ? "--npu-rows" : npu->figures.name;
+}
+
+static void say_routes(const cli_npu_use *npu, const ork_session *session)
+{
+    ork_session_stats stats;
+    char rows[48] = "";
+    ork_session_get_stats(session, &stats);
+    if (!stats.npu)
+        return;
+    if (stats.npu_rows_least != stats.npu_rows_most)
+        snprintf(rows, sizeof rows, "%u to %u", stats.npu_rows_least, stats.npu_rows_most);
+    else
+        snprintf(rows, sizeof rows, "%u", stats.npu_rows_least);
+    cli_say("NPU takes %u matrices from %s rows on, %u stay on the CPU: by %s", stats.npu_matrices, rows,
+            stats.npu_matrices_left, routed_by(npu));
+}
+
 void cli_npu_say(const cli_npu_use *npu, const ork_session *session)
 {
     ork_npu_stats stats;
@@ -195,6 +220,7 @@ void cli_npu_say(const cli_npu_use *npu, const ork_session *session)
     if (!npu->npu)
         return;
     ork_npu_get_stats(npu->npu, &stats);
+    say_routes(npu, session);
     cli_say("NPU %s: %.1f %% of the multiply-adds on weights in passes of several rows; %llu matmuls in %llu submits, "
             "%.1f ms busy; cores %u; programs built %llu, used again %llu",
             cli_npu_name(npu), 100 * cli_npu_share(session), (unsigned long long)stats.matmuls,
@@ -238,6 +264,11 @@ json_t *cli_npu_json(const cli_npu_use *npu, const ork_session *session)
     cli_json_set_boolean(object, "used", session_stats.npu);
     cli_json_set_boolean(object, "off", stats.off);
     cli_json_set_text(object, "why", npu->why ? npu->why : stats.off ? stats.why : session_stats.npu_why);
+    cli_json_set_text(object, "routed_by", npu->npu ? routed_by(npu) : "");
+    cli_json_set_integer(object, "matrices", session_stats.npu_matrices);
+    cli_json_set_integer(object, "matrices_left", session_stats.npu_matrices_left);
+    cli_json_set_integer(object, "rows_least", session_stats.npu_rows_least);
+    cli_json_set_integer(object, "rows_most", session_stats.npu_rows_most);
     cli_json_set_number(object, "share", cli_npu_share(session));
     cli_json_set_integer(object, "session_multiply_adds", session_stats.npu_multiply_adds);
     cli_json_set_integer(object, "session_batch_multiply_adds", session_stats.batch_multiply_adds);

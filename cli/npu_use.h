@@ -2,6 +2,7 @@
 #ifndef ORK_CLI_NPU_USE_H
 #define ORK_CLI_NPU_USE_H
 
+#include "figures.h"
 #include "ork/ork.h"
 #include "settings.h"
 
@@ -9,8 +10,9 @@
 
 typedef struct cli_npu {
     const cli_settings *settings;
-    ork_npu *npu; /* NULL: none was asked for, or it could not be opened */
-    char *why;    /* why it could not be opened, or NULL */
+    ork_npu *npu;        /* NULL: none was asked for, or it could not be opened */
+    char *why;           /* why it could not be opened, or NULL */
+    cli_figures figures; /* what it is to take; empty without an NPU, unless a command opens them */
 } cli_npu_use;
 
 /* Usage errors of the options among each other. */

@@ -253,7 +253,7 @@ typedef enum ork_npu_kind {
 typedef struct ork_npu_params {
     ork_npu_kind kind;
     uint32_t cores;         /* at most so many; 0: all */
-    uint32_t rows_min;      /* matmuls of fewer rows stay on the CPU; 0: chosen */
+    uint32_t rows_min;      /* matmuls of fewer rows stay on the CPU; 0: as ork_session_params.perf says */
     uint64_t memory_bytes;  /* for weights, at most; 0: half of what is available */
     uint32_t timeout_us;    /* a job later than this counts as lost; 0: chosen */
     bool skip_self_test;    /* for measurements; results are checked all the same */
@@ -445,6 +445,16 @@ typedef struct ork_explain_params {
     uint32_t late_layers;  /* overlay: what goes into the residual stream alone, so many layers later; at most 64; 0: no */
 } ork_explain_params;
 
+#define ORK_EXPLAINED_MEMBERS_MAX 8u
+
+typedef struct ork_explained_member {
+    char name[32];                  /* "q", "gate" */
+    const char *tier;
+    uint32_t channels, inputs;      /* of one matrix */
+    uint32_t experts, experts_used; /* of a stack; a plain matrix: 1 and 1 */
+    uint32_t rows_min;              /* from so many rows on it goes to a session's NPU, each expert by its own; 0: never */
+} ork_explained_member;
+
 typedef struct ork_explained_group {
     const char *kind;        /* "attention in", "experts up" */
     uint32_t layer;
@@ -457,11 +467,14 @@ typedef struct ork_explained_group {
     double seconds;          /* predicted, of the route */
     double cpu_seconds;
     double npu_seconds;      /* of the group, or with one row of its overlay; negative: it cannot */
-    uint32_t rows_min;       /* from so many rows on the NPU is predicted to win; 0: never */
+    /* Token rows from which all members go to the NPU, and the first does: experts on average; 0: never. */
+    uint32_t rows_min, rows_first;
     uint64_t overlay_bytes;  /* one row, of the plan: int8 bytes of its chain; 0: it has none */
     double overlay_begin_seconds;    /* from the token's start to the submit */
     double overlay_window_seconds;   /* from the submit to the poll; npu_seconds of it for the chain, waiting included */
     double overlay_slowdown_seconds; /* of the CPU, by the chain */
+    uint32_t member_count;
+    ork_explained_member members[ORK_EXPLAINED_MEMBERS_MAX];
 } ork_explained_group;
 
 typedef struct ork_explanation {
@@ -533,6 +546,10 @@ typedef struct ork_session_params {
      * with UINT32_MAX are the logits those of the CPU alone, bit by bit. Creating a session while the NPU serves another
      * model is an error (ORK_LIMIT); what else keeps the NPU from serving this one, the stats say, and the CPU does it all. */
     ork_npu *npu;
+    /* Of this machine: says for each matrix from how many rows on the NPU takes its matmuls (unless ork_npu_params.rows_min
+     * does; the first of the sessions that share an NPU decides), and is what the overlay is planned by. NULL: the built-in
+     * board's figures. Not used after the creation. */
+    const ork_perf *perf;
     ork_overlay_params overlay; /* needs npu; one session of an NPU at a time has it */
 } ork_session_params;
 
@@ -548,6 +565,10 @@ typedef struct ork_session_stats {
     const char *kernels;       /* instruction set in use: "scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "i8mm" */
     bool npu;                  /* the weights are known to params.npu, which may take matmuls of several rows */
     char npu_why[256];         /* why not, where params.npu was given; else "" */
+    /* Matrices that it takes with so many rows or more, and those that are left to the CPU whatever the rows: by the perf
+     * model, or because the NPU cannot. */
+    uint32_t npu_matrices, npu_matrices_left;
+    uint32_t npu_rows_least, npu_rows_most; /* over those that it takes; 0: none */
     /* With an NPU: multiply-adds on weights in passes of several rows since creation, and those of them whose results came
      * from the NPU. The CPU computed the rest: what does not suit the NPU, was declined or had to be computed again. */
     uint64_t batch_multiply_adds, npu_multiply_adds;

@@ -35,6 +35,29 @@ static double sensitivity(const struct ork_group *group)
     return most;
 }
 
+static void explain_members(const struct ork_perf *perf, const struct ork_group *group, ork_explained_group *result)
+{
+    _Static_assert(ORK_EXPLAINED_MEMBERS_MAX == ORK_GROUP_MEMBERS_MAX, "members of a group");
+    const uint32_t most = ork_route_policy_default().rows_most;
+    uint32_t first = UINT32_MAX;
+    for (uint32_t i = 0; i < group->member_count; i++) {
+        const struct ork_group_member *member = &group->members[i];
+        const uint32_t rows = ork_route_matrix_rows_min(perf, member->tier, member->n, member->k, most);
+        const uint32_t token_rows = ork_route_member_rows_min(perf, member, most);
+        ork_explained_member *explained = &result->members[i];
+        *explained = (ork_explained_member){.tier = ork_tier_find(member->tier)->name,
+                                            .channels = member->n,
+                                            .inputs = member->k,
+                                            .experts = member->experts,
+                                            .experts_used = member->experts_used,
+                                            .rows_min = rows == UINT32_MAX ? 0 : rows};
+        memcpy(explained->name, member->name, sizeof explained->name);
+        first = token_rows < first ? token_rows : first;
+    }
+    result->member_count = group->member_count;
+    result->rows_first = first == UINT32_MAX ? 0 : first;
+}
+
 static ork_explained_group explain_group(const struct ork_group *group, const struct ork_route_choice *choice,
                                          uint32_t rows, bool base)
 {
@@ -98,6 +121,7 @@ static struct pass predict_pass(const struct ork_perf *perf, const struct ork_mo
         const double macs = ork_group_macs(group, own.rows);
         if (groups) {
             groups[i] = explain_group(group, &choice, own.rows, query.nested_base);
+            explain_members(perf, group, &groups[i]);
             if (planned)
                 explain_entry(&plan->entries[entry], &groups[i]);
         }

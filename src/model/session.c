@@ -143,24 +143,19 @@ static ork_status create_buffers(ork_session *session, ork_error *error)
     return ORK_OK;
 }
 
-static ork_status use_npu(ork_session *session, ork_npu *npu, ork_error *error)
+static ork_status use_npu(ork_session *session, const ork_session_params *params, ork_error *error)
 {
     ork_session_stats *stats = &session->stats;
-    ork_status status =
-        ork_model_use_npu(session->model, npu, session->cpu, &stats->npu, stats->npu_why, sizeof stats->npu_why, error);
-    session->npu = stats->npu ? npu : NULL;
-    return status;
-}
-
-static ork_status use_overlay(ork_session *session, const ork_session_params *params, ork_error *error)
-{
-    ork_overlay_stats *stats = &session->stats.overlay;
-    struct ork_perf perf;
-    ork_status status = ork_perf_from_board(NULL, &perf, error);
-    if (status == ORK_OK)
-        status = ork_model_use_overlay(session->model, &perf, params->npu, session->cpu, session, &params->overlay, 0,
-                                       stats, error);
-    session->overlay_npu = stats->on ? params->npu : NULL;
+    struct ork_perf builtin;
+    const struct ork_perf *perf = params->perf ? params->perf : &builtin;
+    ork_status status = params->perf ? ORK_OK : ork_perf_from_board(NULL, &builtin, error);
+    if (status == ORK_OK && params->overlay.mode)
+        status = ork_model_use_overlay(session->model, perf, params->npu, session->cpu, session, &params->overlay, 0,
+                                       &stats->overlay, error);
+    session->overlay_npu = stats->overlay.on ? params->npu : NULL;
+    if (status == ORK_OK && params->npu)
+        status = ork_model_use_npu(session->model, params->npu, session->cpu, perf, stats, error);
+    session->npu = stats->npu ? params->npu : NULL;
     return status;
 }
 
@@ -199,10 +194,8 @@ ork_status ork_session_create(const ork_model *model, const ork_session_params *
         status = ork_state_keep_rows(&session->state, error);
     if (status == ORK_OK)
         status = create_buffers(session, error);
-    if (status == ORK_OK && params.overlay.mode)
-        status = use_overlay(session, &params, error);
-    if (status == ORK_OK && params.npu)
-        status = use_npu(session, params.npu, error);
+    if (status == ORK_OK && (params.npu || params.overlay.mode))
+        status = use_npu(session, &params, error);
     if (status != ORK_OK)
         goto out;
     stats->threads = ork_cpu_threads(session->cpu, false);

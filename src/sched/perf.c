@@ -65,8 +65,7 @@ double ork_perf_predict_rest(const struct ork_perf *perf, const struct ork_model
 
 bool ork_perf_npu_can(const struct ork_group_member *member)
 {
-    return (member->tier == ORK_TIER_I8 || member->tier == ORK_TIER_NF4 || member->tier == ORK_TIER_N8) &&
-           member->k <= ork_npu_k_total_max(ORK_NPU_W8A8);
+    return ork_tier_find(member->tier)->brick_bytes && member->k <= ork_npu_k_total_max(ORK_NPU_W8A8);
 }
 
 /* ---- the NPU's jobs: the cuts of engine/npu/tiling.h, counted instead of listed ---- */

@@ -86,7 +86,7 @@ struct ork_perf_time ork_perf_predict_npu(const struct ork_perf *perf, const str
 /* One row of the members whose bit is set, a chain on one core, from the submit to a host that knows. */
 struct ork_perf_time ork_perf_predict_chain(const struct ork_perf *perf, const struct ork_group *group,
                                             uint32_t members);
-/* Whether the member can be int8 bricks on an NPU: i8, nf4, n8 and k within the exact sums. */
+/* Whether the member can be int8 bricks on an NPU: a tier of bricks, and k within the exact sums. */
 bool ork_perf_npu_can(const struct ork_group_member *member);
 
 /* Rates of both while both stream. If they sum to less than the bus carries, nothing changes. Else each keeps its part in

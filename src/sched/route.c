@@ -56,13 +56,15 @@ static bool npu_can(const struct ork_group *group)
     return can;
 }
 
-uint32_t ork_route_rows_min(const struct ork_perf *perf, const struct ork_group *group, uint32_t most)
+uint32_t ork_route_matrix_rows_min(const struct ork_perf *perf, enum ork_tier tier, uint32_t n, uint32_t k,
+                                   uint32_t most)
 {
+    struct ork_group group = {.kind = ORK_GROUP_HEAD};
     uint32_t rows_min = UINT32_MAX;
-    if (!perf->has_npu || !npu_can(group))
+    if (!perf->has_npu || !ork_group_add(&group, "matrix", tier, n, k, 0, 0, 0, false) || !npu_can(&group))
         return UINT32_MAX;
     for (uint32_t rows = 2, step = 1; rows <= most; rows += step) {
-        if (!npu_wins(perf, group, rows))
+        if (!npu_wins(perf, &group, rows))
             rows_min = UINT32_MAX;
         else if (rows_min == UINT32_MAX)
             rows_min = rows;
@@ -72,13 +74,32 @@ uint32_t ork_route_rows_min(const struct ork_perf *perf, const struct ork_group 
     return rows_min;
 }
 
-uint32_t ork_route_matrix_rows_min(const struct ork_perf *perf, enum ork_tier tier, uint32_t n, uint32_t k,
-                                   uint32_t most)
+uint32_t ork_route_member_rows_min(const struct ork_perf *perf, const struct ork_group_member *member, uint32_t most)
 {
-    struct ork_group group = {.kind = ORK_GROUP_HEAD};
-    if (!ork_group_add(&group, "matrix", tier, n, k, 0, 0, 0, false))
+    const uint32_t matrix_rows = ork_route_matrix_rows_min(perf, member->tier, member->n, member->k, most);
+    if (matrix_rows == UINT32_MAX)
         return UINT32_MAX;
-    return ork_route_rows_min(perf, &group, most);
+    /* Rows of a chosen expert grow with those of the pass. */
+    uint32_t least = matrix_rows, end = most + 1;
+    while (least < end) {
+        const uint32_t rows = least + (end - least) / 2;
+        const double chosen = ork_group_distinct(member->experts, member->experts_used, rows);
+        if ((double)rows * member->experts_used >= matrix_rows * chosen)
+            end = rows;
+        else
+            least = rows + 1;
+    }
+    return least <= most ? least : UINT32_MAX;
+}
+
+uint32_t ork_route_rows_min(const struct ork_perf *perf, const struct ork_group *group, uint32_t most)
+{
+    uint32_t rows_min = group->member_count ? 0 : UINT32_MAX;
+    for (uint32_t i = 0; i < group->member_count; i++) {
+        const uint32_t own = ork_route_member_rows_min(perf, &group->members[i], most);
+        rows_min = own > rows_min ? own : rows_min;
+    }
+    return rows_min;
 }
 
 /* ---- one row ---- */

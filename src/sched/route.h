@@ -59,12 +59,12 @@ struct ork_route_choice {
     struct ork_perf_time chain; /* of the overlay, or of what might be one; infinite seconds where there is none */
     double slowdown_s;          /* of the CPU, by the chain */
     uint32_t overlay_members;   /* bits of members */
-    uint32_t rows_min;          /* from so many rows the NPU wins; UINT32_MAX: never */
+    uint32_t rows_min;          /* ork_route_rows_min */
     double seconds;             /* predicted, of the route */
 };
 
 /* Pure: the same arguments give the same choice, on every machine.
- * rows > 1: the NPU iff rows >= rows_min, it is free, its weights are resident and of tiers that it can multiply; so more
+ * rows > 1: the NPU iff rows >= rows_min (all members), it is free, its weights are resident and of tiers that it can multiply; so more
  * rows never go back to the CPU. rows == 1: the CPU, beside it the planned chain iff the NPU is free and its weights are
  * resident. */
 struct ork_route_choice ork_route_choose(const struct ork_perf *perf, const struct ork_group *group,
@@ -81,11 +81,14 @@ struct ork_route_chain {
 struct ork_route_chain ork_route_beside(const struct ork_perf *perf, const struct ork_group *group, uint32_t members,
                                         const struct ork_perf_time *cpu);
 
-/* The least number of token rows from which the NPU is predicted to win for good: with it and with all more up to most
- * (each up to 64, then steps of a sixteenth). UINT32_MAX: never, or there is no NPU. */
-uint32_t ork_route_rows_min(const struct ork_perf *perf, const struct ork_group *group, uint32_t most);
-/* The same for one matrix alone (an expert counts as one), rows of that matrix. */
+/* The least number of rows from which the NPU is predicted to win on one matrix (an expert counts as one) for good: with it
+ * and with all more up to most (each up to 64, then steps of a sixteenth). UINT32_MAX: never, or there is no NPU. What
+ * sessions go by: a matmul is handed over alone, whatever else the group has. */
 uint32_t ork_route_matrix_rows_min(const struct ork_perf *perf, enum ork_tier tier, uint32_t n, uint32_t k,
                                    uint32_t most);
+/* The same in token rows, for a member: of a stack of experts, those that give every chosen expert as many on average. */
+uint32_t ork_route_member_rows_min(const struct ork_perf *perf, const struct ork_group_member *member, uint32_t most);
+/* Token rows from which all members of the group go to the NPU. */
+uint32_t ork_route_rows_min(const struct ork_perf *perf, const struct ork_group *group, uint32_t most);
 
 #endif

@@ -4,10 +4,10 @@ are not judged: machines differ and are shared."""
 import json
 import unittest
 
-from support import SOURCE, ProgramTest
+from support import HELD_OUT, SOURCE, ProgramTest
 
 GROUP = {"group", "layer", "tier", "bytes", "sensitivity", "route", "limit", "why_not_npu", "predicted_us", "cpu_us", "npu_us",
-         "npu_rows_min", "overlay"}
+         "npu_rows_min", "matrices", "overlay"}
 
 
 class Explain(ProgramTest):
@@ -75,7 +75,8 @@ class Explain(ProgramTest):
         self.refused("explain", pack, "--npu-board", "nosuch", code=3)
         self.refused("explain", pack, "--calibration", "nosuch", code=3)
         self.refused("explain", pack, "--rows", "0", code=2)
-        self.assertIn("--npu-board", self.refused("explain", pack, "--npu-board", "rk3588", "--npu", "soft", code=2))
+        self.assertIn("--npu-board", self.refused("explain", pack, "--npu-board", "rk3588", "--npu", "rknpu", code=2))
+        self.assertIn("--calibration", self.refused("explain", pack, "--npu-board", "rk3588", "--calibration", "x", code=2))
         path = self.folder / "bad.json"
         path.write_text("{}")
         self.assertIn("format", self.refused("explain", pack, "--calibration", path, code=3))
@@ -103,6 +104,94 @@ class Calibrate(ProgramTest):
             (self.folder / "other.json").write_text(json.dumps(changed))
             self.assertIn(str(value), self.refused("explain", pack, "--calibration", self.folder / "other.json", code=3))
         self.refused("calibrate", "-o", self.folder / "none" / "c.json", code=1)
+        self.check_choice(path, pack)
+
+    def check_choice(self, path, pack):
+        """Which figures a session goes by, and explain: a file that is given or refused; the cache's where it counts."""
+        def session(*arguments):
+            process = self.ork("perplexity", pack, "-f", HELD_OUT, "-c", "64", "--chunks", "1", "--json", "--npu", "soft",
+                               *arguments)
+            return json.loads(process.stdout)["npu"], process.stderr
+
+        def explained(*arguments):
+            return self.ork("explain", pack, "--json", "--npu", "soft", *arguments)
+
+        cached = self.folder / "cache" / "calibration.json"
+        self.assertEqual(session()[0]["routed_by"], "board rk3588")
+        self.assertEqual(json.loads(explained().stdout)["figures"], "board")
+        cached.parent.mkdir(exist_ok=True)
+        cached.write_text(path.read_text())
+        npu, errors = session()
+        self.assertEqual(npu["routed_by"], f"calibration {cached}")
+        self.assertNotIn("passed over", errors)
+        self.assertEqual(json.loads(explained().stdout)["figures"], "calibration")
+        self.assertEqual(session("--npu-board", "rk3588")[0]["routed_by"], "board rk3588")
+        npu, _ = session("--npu-rows", "7")
+        self.assertEqual((npu["routed_by"], npu["rows_least"], npu["rows_most"]), ("--npu-rows", 7, 7))
+        self.assertEqual(session("--calibration", path, "--npu-board", "rk3588")[0]["routed_by"], f"calibration {path}")
+        for key, value, word in (("cpu", "another", "another"), ("npu_driver", "rknpu", "rknpu"), ("npu_driver", "", "none"),
+                                 ("ork_version", "9.9.9", "9.9.9"), (None, None, "format"), (None, "{", "calibration.json")):
+            changed = json.loads(path.read_text())
+            if key:
+                changed["identity"][key] = value
+            cached.write_text(value if not key and value else json.dumps(changed if key else {}))
+            for process in (explained(), session()[1]):
+                errors = process if isinstance(process, str) else process.stderr
+                self.assertRegex(errors, rf"(?m)^ork: .*{word}.*; it is passed over$")
+            self.assertEqual(session()[0]["routed_by"], "board rk3588")
+            self.assertEqual(json.loads(explained().stdout)["figures"], "board")
+            self.assertIn(word, self.refused("run", pack, "-p", "a", "-n", "1", "--npu", "soft", "--calibration", cached, code=3))
+        cached.unlink()
+        cached.mkdir()
+        self.assertIn("passed over", session()[1])
+        cached.rmdir()
+
+
+class Sessions(ProgramTest):
+    """What explain says and what a session does."""
+
+    def quick_board(self):
+        """Crossovers of the demo model between few rows and many."""
+        board = json.loads((SOURCE / "boards" / "rk3588.json").read_text())
+        for key in ("submit_us", "complete_us", "task_us", "host_call_us", "host_core_us"):
+            board["npu"][key]["value"] /= 8
+        path = self.folder / "quick.json"
+        path.write_text(json.dumps(board))
+        return path
+
+    def test_they_agree(self):
+        rows = 256
+        for board in ("rk3588", self.quick_board()):
+            for tier in ("auto", "n8", "i4"):
+                use = ("--npu", "soft", "--npu-board", board)
+                report = self.json("explain", self.pack(tier), *use, "--rows", rows)
+                npu = self.json("perplexity", self.pack(tier), "-f", HELD_OUT, "-c", rows, "--chunks", "1", *use)["npu"]
+                matrices = [matrix for group in report["groups"] for matrix in group["matrices"]]
+                taken = [matrix for matrix in matrices if matrix["npu_rows_min"]]
+                self.assertEqual(npu["matrices"], len(taken))
+                self.assertEqual(npu["matrices_left"], sum(matrix["tier"] != "f32" for matrix in matrices) - len(taken))
+                self.assertEqual(npu["rows_least"], min(matrix["npu_rows_min"] for matrix in taken))
+                self.assertEqual(npu["rows_most"], max(matrix["npu_rows_min"] for matrix in taken))
+                now = [matrix for matrix in taken if matrix["npu_rows_min"] <= rows]
+                # Not every expert has the rows of the average, and not every row its logits.
+                macs = {some: sum(rows * matrix["experts_used"] * matrix["channels"] * matrix["inputs"] for matrix in now
+                                  if (matrix["experts"] > 1 or matrix["name"] == "head") == some) for some in (False, True)}
+                self.assertGreater(macs[False], 0)
+                self.assertGreaterEqual(npu["session_multiply_adds"], macs[False])
+                self.assertLessEqual(npu["session_multiply_adds"], macs[False] + macs[True])
+                for group in report["groups"]:
+                    if group["group"] not in ("head", "experts up", "experts down"):
+                        on_npu = all(matrix in now for matrix in group["matrices"])
+                        self.assertEqual(group["route"], "npu" if on_npu else "cpu")
+                        self.assertEqual(on_npu, (group["npu_rows_min"] or rows + 1) <= rows)
+
+    def test_stats(self):
+        prompt = self.folder / "prompt.txt"
+        prompt.write_bytes(HELD_OUT.read_bytes()[:3000])
+        arguments = ("run", self.pack(), "-no-cnv", "-f", prompt, "-n", "1", "-c", "2048", "--stats", "--npu", "soft")
+        self.assertRegex(self.ork(*arguments).stderr,
+                         r"(?m)^ork: NPU takes \d+ matrices from \d+ to \d+ rows on, 0 stay on the CPU: by board rk3588$")
+        self.assertRegex(self.ork(*arguments, "--npu-rows", "9").stderr, r"(?m)from 9 rows on, 0 stay on the CPU: by --npu-rows$")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import unittest
 from support import HELD_OUT, ProgramTest
 
 ROWS = ("--activation-block", "-1")
+# By its figures alone the NPU would be given little of a model as small as the demo.
+SOFT = ("--npu", "soft", "--npu-rows", "32")
 STORM = ("seed=7;late:p=0.02,from=200;stop:p=0.02,after=1,from=200;flip:p=0.02,words=3,from=200;never:p=0.01,from=200;"
          "refuse:p=0.01,from=200")
 FAULTS = {"storm": STORM, "dead core": "dead:core=1,from=200", "wedged": "wedge:from=200,every=50",
@@ -50,7 +52,7 @@ class Prefill(ProgramTest):
 
     def test_same_text_and_perplexity(self):
         for tier in ("i8", "auto", "n8"):
-            for npu in self.check_same(tier, "--npu", "soft", "--npu-required"):
+            for npu in self.check_same(tier, *SOFT, "--npu-required"):
                 self.assertEqual((npu["name"], npu["used"], npu["off"], npu["why"]), ("soft", True, False, ""))
                 self.assertGreater(npu["share"], 0.9)
                 self.assertLessEqual(npu["share"], 1)
@@ -61,14 +63,14 @@ class Prefill(ProgramTest):
 
     def test_faults_change_nothing_but_the_counters(self):
         for name, script in FAULTS.items():
-            for npu in self.check_same("auto", "--npu", "soft", "--npu-faults", script):
+            for npu in self.check_same("auto", *SOFT, "--npu-faults", script):
                 self.assertGreater(npu["redone"] + npu["declined"], 0, name)
                 self.assertLess(npu["share"], 1, name)
                 self.assertGreater(npu["late"] + npu["never_started"] + npu["stopped"] + npu["failed_checks"] +
                                    npu["refused_submits"], 0, name)
 
     def test_weights_are_swapped_where_memory_is_short(self):
-        for npu in self.check_same("auto", "--npu", "soft", "--npu-memory", "2"):
+        for npu in self.check_same("auto", *SOFT, "--npu-memory", "2"):
             self.assertGreater(npu["share"], 0)
             self.assertLessEqual(npu["resident_bytes"], 2 << 20)
             self.assertGreater(npu["declined"], 0)  # what is not there yet when it is wanted
@@ -82,7 +84,8 @@ class Prefill(ProgramTest):
         for driver in ("rknpu", "rocket"):
             for kind in (driver, "auto"):
                 # Time is real here: on a busy machine the played hardware may not get a core for long.
-                result = self.perplexity("auto", *ROWS, "--npu", kind, "--npu-timeout", "20000000",
+                result = self.perplexity("auto", *ROWS, "--npu", kind, "--npu-rows", "32",
+                                         "--npu-timeout", "20000000",
                                          env={"LD_PRELOAD": shim, "ORK_SHIM": driver})
                 self.assertEqual(result["npu"]["name"], driver)
                 self.assertGreater(result["npu"]["share"], 0.01)
@@ -90,17 +93,17 @@ class Prefill(ProgramTest):
                     self.assertEqual(result[key], wanted[key], (driver, key))
 
     def test_one_core_and_many_rows(self):
-        npu, _ = self.check_same("auto", "--npu", "soft", "--npu-cores", "1")
+        npu, _ = self.check_same("auto", *SOFT, "--npu-cores", "1")
         self.assertEqual(npu["cores"], 1)
         npu, _ = self.check_same("i8", "--npu", "soft", "--npu-rows", "100000")
         self.assertEqual((npu["share"], npu["session_multiply_adds"]), (0, 0))
 
     def test_what_was_not_done_is_said(self):
-        errors = self.ork("run", self.pack(), "-no-cnv", "-f", self.prompt, "-n", "1", "-c", "2048", "--npu", "soft",
+        errors = self.ork("run", self.pack(), "-no-cnv", "-f", self.prompt, "-n", "1", "-c", "2048", *SOFT,
                           "--stats").stderr
         self.assertRegex(errors, r"NPU soft: \d+\.\d % of the multiply-adds")
         self.assertNotIn("less than asked", errors)
-        errors = self.ork("perplexity", self.pack(), "-f", HELD_OUT, "-c", "256", "--chunks", "16", "--npu", "soft",
+        errors = self.ork("perplexity", self.pack(), "-f", HELD_OUT, "-c", "256", "--chunks", "16", *SOFT,
                           "--npu-faults", "flip:from=150").stderr
         self.assertRegex(errors, r"NPU did less than asked: .*wrong results \d+")
         self.assertIn("switched itself off", errors)
@@ -116,7 +119,7 @@ class Prefill(ProgramTest):
         self.assertEqual(len(re.findall(r"(?m)^ork: no NPU, the CPU computes everything: ", process.stderr)), 1)
 
     def test_required_means_that_it_works(self):
-        arguments = ("perplexity", self.pack(), "-f", HELD_OUT, "-c", "256", "--chunks", "2", "--npu", "soft", "--npu-required")
+        arguments = ("perplexity", self.pack(), "-f", HELD_OUT, "-c", "256", "--chunks", "2", *SOFT, "--npu-required")
         self.assertIn("computed nothing", self.ork(*arguments, "--npu-rows", "100000", code=4).stderr)
         self.assertIn("off", self.ork(*arguments, "--chunks", "16", "--npu-faults", "dead:from=150", code=4).stderr)
         self.assertIn("self-test", self.ork(*arguments, "--npu-faults", "flip:from=0", code=4).stderr)
@@ -124,20 +127,23 @@ class Prefill(ProgramTest):
 
     def test_bench(self):
         arguments = ("bench", self.pack(), "-p", "128", "-n", "4", "-r", "1", "-t", "1")
-        rows = json.loads(self.ork(*arguments, "--npu", "soft", "-o", "json").stdout)
+        rows = json.loads(self.ork(*arguments, *SOFT, "-o", "json").stdout)
         self.assertGreater(rows[0]["npu_share"], 0.5)
         self.assertEqual([row["backends"] for row in rows], ["CPU,NPU", "CPU"])
         self.assertEqual([row["npu"] for row in rows], ["soft", "soft"])
         self.assertEqual(rows[1]["npu_share"], 0)
         rows = json.loads(self.ork(*arguments, "-o", "json").stdout)
         self.assertEqual([(row["npu"], row["npu_share"], row["backends"]) for row in rows], [("off", 0, "CPU")] * 2)
-        lines = self.ork(*arguments, "--npu", "soft").stdout.splitlines()
+        lines = self.ork(*arguments, *SOFT).stdout.splitlines()
         self.assertRegex(lines[2], r"soft \d+\.\d %")
         self.assertEqual(len({len(line) for line in lines}), 1)
 
     def test_mistakes_are_refused(self):
         model = self.pack()
         for arguments, word, code in ((("--npu", "gpu"), "'gpu'", 2), (("--npu-required",), "--npu", 2),
+                                      (("--calibration", "x"), "--calibration", 2),
+                                      (("--npu", "soft", "--calibration", "nosuch"), "nosuch", 3),
+                                      (("--npu", "soft", "--calibration", str(HELD_OUT)), "", 3),
                                       (("--npu-faults", "late:p=1"), "--npu-faults", 2),
                                       (("--npu", "rocket", "--npu-board", "x"), "--npu-board", 2),
                                       (("--npu", "soft", "--npu-board", "nosuch"), "nosuch", 3),

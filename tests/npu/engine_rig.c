@@ -68,7 +68,7 @@ const struct ork_matrix *rig_add(struct rig_model *model, enum ork_tier tier, ui
         .table = table,
         .name = ork_tier_find(tier)->name,
     };
-    model->weights[model->count++] = (struct ork_npu_weight){matrix, layer, false};
+    model->weights[model->count++] = (struct ork_npu_weight){.matrix = matrix, .layer = layer};
     return matrix;
 }
 

@@ -24,18 +24,20 @@ static uint32_t address_hash(const void *address)
 static uint32_t place_of(const struct ork_npu_table *table, const struct ork_matrix *matrix)
 {
     uint32_t place = address_hash(matrix) & table->mask;
-    while (table->places[place] && table->places[place] != matrix)
+    while (table->places[place].matrix && table->places[place].matrix != matrix)
         place = (place + 1) & table->mask;
     return place;
 }
 
-bool ork_npu_table_has(const ork_npu *npu, const struct ork_matrix *matrix)
+uint32_t ork_npu_rows_min(const ork_npu *npu, const struct ork_matrix *matrix)
 {
-    return atomic_load_explicit(&npu->attached, memory_order_acquire) &&
-           npu->table.places[place_of(&npu->table, matrix)] == matrix;
+    if (!atomic_load_explicit(&npu->attached, memory_order_acquire))
+        return UINT32_MAX;
+    const struct ork_npu_known *known = &npu->table.places[place_of(&npu->table, matrix)];
+    return known->matrix ? known->rows_min : UINT32_MAX;
 }
 
-ork_status ork_npu_table_make(const struct ork_matrix *const *matrices, size_t count, struct ork_npu_table *table,
+ork_status ork_npu_table_make(const struct ork_npu_known *known, size_t count, struct ork_npu_table *table,
                               ork_error *error)
 {
     size_t size = 16;
@@ -46,7 +48,7 @@ ork_status ork_npu_table_make(const struct ork_matrix *const *matrices, size_t c
     if (!table->places)
         return ork_error_no_memory(error, NULL, size * sizeof *table->places);
     for (size_t i = 0; i < count; i++)
-        table->places[place_of(table, matrices[i])] = matrices[i];
+        table->places[place_of(table, known[i].matrix)] = known[i];
     return ORK_OK;
 }
 
@@ -55,8 +57,8 @@ ork_status ork_npu_table_make(const struct ork_matrix *const *matrices, size_t c
 /* Depends on the matrix and the rows alone: the arithmetic of a group must not change with what the device is at. */
 bool ork_npu_wants(void *context, const struct ork_matrix *w, uint32_t m)
 {
-    const ork_npu *npu = context;
-    return m >= npu->rows_min && ork_npu_table_has(npu, w);
+    const uint32_t rows_min = ork_npu_rows_min(context, w);
+    return m >= rows_min && rows_min != UINT32_MAX;
 }
 
 static void ask_for(ork_npu *npu, const struct ork_matrix *matrix, uint32_t expert)
@@ -69,16 +71,15 @@ static void ask_for(ork_npu *npu, const struct ork_matrix *matrix, uint32_t expe
     atomic_store_explicit(&npu->asks[at].asked, true, memory_order_release);
 }
 
-static bool is_fitting(const ork_npu *npu, const struct ork_offload_task *task)
+static bool is_fitting(const struct ork_offload_task *task)
 {
     const struct ork_activation *x = task->x;
-    return task->m >= npu->rows_min && task->expert < task->w->experts && x->plain && x->scales &&
-           x->block == x->k_padded && x->k == task->w->k;
+    return task->expert < task->w->experts && x->plain && x->scales && x->block == x->k_padded && x->k == task->w->k;
 }
 
 static bool take(ork_npu *npu, const struct ork_offload_task *task)
 {
-    if (!ork_npu_table_has(npu, task->w) || npu->batch.count == ORK_NPU_BATCH_MAX || !is_fitting(npu, task))
+    if (!ork_npu_wants(npu, task->w, task->m) || npu->batch.count == ORK_NPU_BATCH_MAX || !is_fitting(task))
         return false;
     if (ork_npu_residency_present(npu->residency, task->w, task->expert))
         return true;

@@ -15,18 +15,23 @@ struct ork_npu_weight {
     const struct ork_matrix *matrix;
     uint32_t layer;
     bool pinned;
+    /* Wanted with so many rows and more; 0: ORK_NPU_ROWS_MIN; UINT32_MAX: never, and placed only if pinned. Where
+     * ork_npu_params.rows_min is given, that counts instead. */
+    uint32_t rows_min;
 };
 /* Makes a model's weights known to the engine, places them and fills what fits; returns when that is done. owner: any
- * pointer that names the model; attaching it again counts a reference. ORK_LIMIT while another owner is attached. Weights
- * that the NPU cannot multiply (row tiers, too many inputs) are passed over. The matrices must live until the last detach,
+ * pointer that names the model; attaching it again counts a reference and leaves all as it is. ORK_LIMIT while another
+ * owner is attached. Weights that the NPU cannot multiply (row tiers, too many inputs) are passed over. The matrices must live until the last detach,
  * and nobody may use the offload while that call or the first attach runs. */
 ork_status ork_npu_attach(ork_npu *npu, const void *owner, const struct ork_npu_weight *weights, size_t count,
                           ork_error *error);
+/* The number of rows from which it wants a matrix; UINT32_MAX: never, or the matrix is not attached. */
+uint32_t ork_npu_rows_min(const ork_npu *npu, const struct ork_matrix *matrix);
 /* The last reference frees the weights' memory; waits until the device is idle, if need be by a reset. */
 void ork_npu_detach(ork_npu *npu, const void *owner);
 
-/* The engine as the CPU engine's helper; lives as long as the handle. It wants every matmul of ork_npu_params.rows_min rows
- * and more on attached weights, whatever state it is in: a fault moves work to the CPU and never changes a bit. begin takes
+/* The engine as the CPU engine's helper; lives as long as the handle. It wants every matmul of at least
+ * ork_npu_rows_min rows on attached weights, whatever state it is in: a fault moves work to the CPU and never changes a bit. begin takes
  * those whose weights are present while the engine is well. begin and finish of a pair come from one thread; a begin while
  * another thread's pair is open takes nothing. */
 const struct ork_offload *ork_npu_offload(ork_npu *npu);

@@ -165,9 +165,15 @@ struct ork_npu_core {
     bool usable;
 };
 
+/* An attached matrix, and the number of rows from which it is wanted. */
+struct ork_npu_known {
+    const struct ork_matrix *matrix;
+    uint32_t rows_min;
+};
+
 /* Attached weights by address, open addressing; not changed while anybody may look. */
 struct ork_npu_table {
-    const struct ork_matrix **places; /* [mask + 1], NULL: free */
+    struct ork_npu_known *places; /* [mask + 1], no matrix: free */
     uint32_t mask;
 };
 
@@ -209,7 +215,7 @@ struct ork_npu {
     const struct ork_clock *clock;
     const struct ork_surface_kernels *kernels;
     struct ork_npu_profile profile;
-    uint32_t rows_min, timeout_us, cores; /* cores: to be used at most */
+    uint32_t rows_min, timeout_us, cores; /* rows_min: of all weights, 0: their own; cores: to be used at most */
     uint64_t memory_bytes;
     struct ork_offload offload;
     struct ork_npu_overlay *overlay; /* NULL: none; changed by the owner while nobody uses the engine; overlay.c */

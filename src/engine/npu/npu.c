@@ -83,7 +83,7 @@ static ork_status prepare(ork_npu *npu, const ork_npu_params *params, ork_error 
     if (status)
         return status;
     npu->kernels = &kernels->surface;
-    npu->rows_min = params->rows_min ? params->rows_min : ORK_NPU_ROWS_MIN;
+    npu->rows_min = params->rows_min;
     npu->timeout_us = params->timeout_us;
     npu->memory_bytes = params->memory_bytes;
     npu->cores = npu->capabilities->cores;
@@ -273,16 +273,22 @@ struct attachment {
     const void *owner;
     const struct ork_npu_weight *weights;
     size_t count;
-    const struct ork_matrix **known; /* [count] those that the NPU takes */
+    struct ork_npu_known *known; /* [count] those that the NPU takes */
     size_t known_count;
+    size_t left_count; /* those that it need not take */
 };
+
+static uint32_t rows_min_of(const ork_npu *npu, const struct ork_npu_weight *weight)
+{
+    return npu->rows_min ? npu->rows_min : weight->rows_min ? weight->rows_min : ORK_NPU_ROWS_MIN;
+}
 
 /* Whether the NPU can multiply with a matrix at all. */
 static bool is_possible(ork_npu *npu, const struct ork_matrix *matrix)
 {
     struct ork_npu_set_key key = {
         .type = ORK_NPU_W8A8,
-        .m = npu->rows_min,
+        .m = npu->rows_min ? npu->rows_min : ORK_NPU_ROWS_MIN,
         .k = matrix->k,
         .n = matrix->n,
         .core_mask = npu->capabilities->core_per_domain ? 1 : npu->lanes[0].core_mask,
@@ -290,6 +296,24 @@ static bool is_possible(ork_npu *npu, const struct ork_matrix *matrix)
     key.k = (key.k + 31) / 32 * 32;
     key.n = (key.n + 31) / 32 * 32;
     return ork_tier_find(matrix->tier)->brick_bytes && key.core_mask && !ork_npu_cut_find(npu, &key, NULL);
+}
+
+/* One weight, if the NPU can and need take it. */
+static ork_status announce_one(ork_npu *npu, struct attachment *attachment, const struct ork_npu_weight *weight,
+                               ork_error *error)
+{
+    const uint32_t rows_min = rows_min_of(npu, weight);
+    if (!is_possible(npu, weight->matrix))
+        return ORK_OK;
+    if (rows_min == UINT32_MAX && !weight->pinned) {
+        attachment->left_count++;
+        return ORK_OK;
+    }
+    ork_status status =
+        ork_npu_residency_add(npu->residency, weight->matrix, weight->layer, ORK_NPU_W8A8, weight->pinned, error);
+    if (status == ORK_OK)
+        attachment->known[attachment->known_count++] = (struct ork_npu_known){weight->matrix, rows_min};
+    return status == ORK_UNSUPPORTED ? ORK_OK : status;
 }
 
 static ork_status announce(ork_npu *npu, struct attachment *attachment, ork_error *error)
@@ -305,15 +329,9 @@ static ork_status announce(ork_npu *npu, struct attachment *attachment, ork_erro
                 more = true;
                 next = weight->layer < next ? weight->layer : next;
             }
-            if (weight->layer != layer || !is_possible(npu, weight->matrix))
-                continue;
-            ork_status status =
-                ork_npu_residency_add(npu->residency, weight->matrix, layer, ORK_NPU_W8A8, weight->pinned, error);
-            if (status == ORK_UNSUPPORTED)
-                continue;
+            ork_status status = weight->layer == layer ? announce_one(npu, attachment, weight, error) : ORK_OK;
             if (status)
                 return status;
-            attachment->known[attachment->known_count++] = weight->matrix;
         }
     }
     return ORK_OK;
@@ -351,14 +369,16 @@ static ork_status place(ork_npu *npu, struct attachment *attachment, ork_error *
     if (!status)
         status = announce(npu, attachment, error);
     if (!status && !attachment->known_count)
-        status = ork_error_set(error, ORK_UNSUPPORTED, NULL, -1, "the model has no weights that the NPU can multiply");
+        status = ork_error_set(error, ORK_UNSUPPORTED, NULL, -1,
+                               attachment->left_count ? "the CPU is quicker on all of the model's weights"
+                                                      : "the model has no weights that the NPU can multiply");
     if (!status)
         status = ork_npu_residency_start(npu->residency, true, error);
     if (status)
         return status;
     size_t kept = 0;
     for (size_t i = 0; i < attachment->known_count; i++)
-        if (ork_npu_residency_knows(npu->residency, attachment->known[i]))
+        if (ork_npu_residency_knows(npu->residency, attachment->known[i].matrix))
             attachment->known[kept++] = attachment->known[i];
     return ork_npu_table_make(attachment->known, kept, &npu->table, error);
 }

@@ -22,9 +22,8 @@ void ork_npu_batch_destroy(ork_npu *npu);
 bool ork_npu_batch_serve(ork_npu *npu);
 /* Looks after weights that were asked for and absent. */
 void ork_npu_wanted_serve(ork_npu *npu);
-/* Attached weights by address: whether a matrix is one, and a table of so many. */
-bool ork_npu_table_has(const ork_npu *npu, const struct ork_matrix *matrix);
-ork_status ork_npu_table_make(const struct ork_matrix *const *matrices, size_t count, struct ork_npu_table *table,
+/* A table of so many attached weights. */
+ork_status ork_npu_table_make(const struct ork_npu_known *known, size_t count, struct ork_npu_table *table,
                               ork_error *error);
 
 /* For threads of the engine: little cores where there are some, anywhere else where there are none. */

@@ -2,7 +2,8 @@
 #ifndef ORK_ENGINE_NPU_TUNING_H
 #define ORK_ENGINE_NPU_TUNING_H
 
-/* Matmuls of fewer rows stay on the CPU: where the published runtimes on RK3588 lose below (docs/npu.md, "The engine"). */
+/* Matmuls of fewer rows stay on the CPU where nobody says better: where the published runtimes on RK3588 lose below
+ * (docs/npu.md, "The engine"). Sessions say better, by the perf model. */
 #define ORK_NPU_ROWS_MIN 32u
 
 /* Surfaces of one job, at most; larger matmuls are cut by channels and rows. 512 rows of 16,384 inputs, and their products
