@@ -20,6 +20,16 @@ struct chain {
     uint32_t due_layer;
 };
 
+/* A group in a batch of a prompt. */
+struct batch {
+    bool plain_resident; /* matrices that all rows read stand in the NPU's memory */
+    double resident;     /* the part of its experts that does */
+    bool on_npu, on_cpu;
+    struct ork_perf_time npu, npu_experts; /* what is routed there with all its experts, and those alone */
+    struct ork_perf_time cpu, cpu_experts; /* the rest, and what absent experts are computed in */
+    double absent_bytes;                   /* int8 */
+};
+
 struct state {
     const struct ork_simulate_job *job;
     const struct ork_model_shape *shape;
@@ -33,28 +43,26 @@ struct state {
     /* In the order of their submits; the oldest that is not over has the core. */
     struct chain chains[SLOTS];
     size_t chain_count;
-    bool on_npu; /* prompts use the NPU */
-    /* [group_count] each: the route of a batch of chosen_rows rows, and the part of a group that stands in the NPU's memory. */
-    struct ork_route_choice *choices;
-    double *resident;
-    uint32_t chosen_rows;
-    double absent_bytes; /* int8, that the prompt's batches would have taken to the NPU */
+    bool on_npu;           /* prompts use the NPU */
+    struct batch *batches; /* [group_count] */
+    uint32_t batch_rows;   /* that they are predicted for */
+    double absent_bytes;   /* int8, that the prompt's batches would have taken to the NPU */
 };
 
 /* ---- the CPU ---- */
 
-static void cpu_run(struct state *s, const char *what, uint32_t layer, const struct ork_perf_time *time, double part)
+static void cpu_run(struct state *s, const char *what, uint32_t layer, const struct ork_perf_time *time)
 {
-    const double stream_s = (time->transfer_s + time->compute_s) * part, bytes = time->bytes * part;
-    const bool draws = stream_s > 0 && bytes > 0;
-    ork_bus_start(&s->bus, ORK_LANE_CPU, what, layer, time->fixed_s + (draws ? 0 : stream_s), draws ? bytes : 0,
-                  draws ? bytes / stream_s : 0);
+    const double stream_s = time->transfer_s + time->compute_s;
+    const bool draws = stream_s > 0 && time->bytes > 0;
+    ork_bus_start(&s->bus, ORK_LANE_CPU, what, layer, time->fixed_s + (draws ? 0 : stream_s), draws ? time->bytes : 0,
+                  draws ? time->bytes / stream_s : 0);
 }
 
 static void cpu_rest(struct state *s)
 {
     const struct ork_perf_time time = {.fixed_s = ork_perf_predict_rest(&s->job->perf, s->shape)};
-    cpu_run(s, "embedding", 0, &time, 1);
+    cpu_run(s, "embedding", 0, &time);
     ork_bus_wait(&s->bus, ORK_LANE_CPU);
 }
 
@@ -68,7 +76,7 @@ static bool has_core(const struct state *s, size_t i)
 static void cpu_core(struct state *s, uint32_t layer, uint32_t rows, uint32_t context)
 {
     const struct ork_perf_time time = ork_perf_predict_core(&s->job->perf, &s->shape->layers[layer], rows, context);
-    cpu_run(s, "core", layer, &time, 1);
+    cpu_run(s, "core", layer, &time);
     ork_bus_wait(&s->bus, ORK_LANE_CPU);
 }
 
@@ -174,7 +182,7 @@ static void token(struct state *s, uint32_t context)
             overlay_submit(s, &s->plan.entries[next]);
         next += planned;
         const struct ork_perf_time time = ork_perf_predict_cpu(&s->job->perf, group, 1, s->base);
-        cpu_run(s, ork_group_kind_name(group->kind), group->layer, &time, 1);
+        cpu_run(s, ork_group_kind_name(group->kind), group->layer, &time);
         ork_bus_wait(&s->bus, ORK_LANE_CPU);
         if (planned && s->overlay && !s->late)
             overlay_poll(s, group->layer, true);
@@ -202,21 +210,34 @@ static double decode(struct state *s, bool overlay)
 
 /* ---- the prompt ---- */
 
-/* int8 bytes of a group's matrices that `rows` rows read. */
-static double int8_bytes(const struct ork_group *group, uint32_t rows)
+static struct ork_group subset(const struct ork_group *group, uint32_t members)
+{
+    struct ork_group result = {.kind = group->kind, .layer = group->layer};
+    for (uint32_t i = 0; i < group->member_count; i++)
+        if (members & (1u << i))
+            result.members[result.member_count++] = group->members[i];
+    return result;
+}
+
+/* int8 bytes of the members that `rows` rows read. */
+static double int8_bytes(const struct ork_group *group, uint32_t members, uint32_t rows)
 {
     double bytes = 0;
     for (uint32_t i = 0; i < group->member_count; i++) {
         const struct ork_group_member *member = &group->members[i];
-        bytes +=
-            ork_group_distinct(member->experts, member->experts_used, rows) * (double)ork_group_brick_bytes(member);
+        if (members & (1u << i))
+            bytes +=
+                ork_group_distinct(member->experts, member->experts_used, rows) * (double)ork_group_brick_bytes(member);
     }
     return bytes;
 }
 
-static bool is_stack(const struct ork_group *group)
+static uint32_t stacks_of(const struct ork_group *group)
 {
-    return group->member_count && group->members[0].experts > 1;
+    uint32_t members = 0;
+    for (uint32_t i = 0; i < group->member_count; i++)
+        members |= group->members[i].experts > 1 ? 1u << i : 0;
+    return members;
 }
 
 /* Logits are wanted of the last row alone. */
@@ -225,18 +246,20 @@ static uint32_t rows_of(const struct ork_group *group, uint32_t rows)
     return group->kind == ORK_GROUP_HEAD ? 1 : rows;
 }
 
-static void choose(struct state *s, uint32_t rows)
+/* Members that a pass of so many rows takes to the NPU: each has a route of its own, as sessions hand them over. */
+static uint32_t routed(const struct state *s, const struct ork_group *group, uint32_t rows)
 {
-    struct ork_route_query query = {.resident = true,
-                                    .engine = s->on_npu ? ORK_ROUTE_ENGINE_IS_FREE : ORK_ROUTE_ENGINE_IS_OFF,
-                                    .policy = s->job->policy};
-    if (rows == s->chosen_rows)
-        return;
-    for (size_t i = 0; i < s->shape->group_count; i++) {
-        query.rows = rows_of(&s->shape->groups[i], rows);
-        s->choices[i] = ork_route_choose(&s->job->perf, &s->shape->groups[i], &query);
+    const struct ork_route_query query = {.rows = rows_of(group, rows),
+                                          .resident = true,
+                                          .engine = s->on_npu ? ORK_ROUTE_ENGINE_IS_FREE : ORK_ROUTE_ENGINE_IS_OFF,
+                                          .policy = s->job->policy};
+    uint32_t members = 0;
+    for (uint32_t i = 0; s->on_npu && i < group->member_count; i++) {
+        const struct ork_group one = subset(group, 1u << i);
+        if (ork_route_choose(&s->job->perf, &one, &query).route == ORK_ROUTE_NPU)
+            members |= 1u << i;
     }
-    s->chosen_rows = rows;
+    return members;
 }
 
 /* What stands in the NPU's memory, as the engine fills it: matrices that all rows read, then experts, a layer after the
@@ -244,36 +267,76 @@ static void choose(struct state *s, uint32_t rows)
 static void fill_memory(struct state *s, uint32_t rows)
 {
     double left = (double)s->job->npu_memory_bytes, used = 0;
-    choose(s, rows);
     for (int stacks = 0; stacks < 2; stacks++)
         for (size_t i = 0; i < s->shape->group_count; i++) {
             const struct ork_group *group = &s->shape->groups[i];
-            if (is_stack(group) != (stacks == 1) || s->choices[i].route != ORK_ROUTE_NPU)
+            const uint32_t of_kind = stacks ? stacks_of(group) : ~stacks_of(group),
+                           members = routed(s, group, rows) & of_kind;
+            const double bytes = int8_bytes(group, members, UINT32_MAX), taken = bytes < left ? bytes : left;
+            if (!members)
                 continue;
-            const double bytes = int8_bytes(group, UINT32_MAX), taken = bytes < left ? bytes : left;
-            s->resident[i] = stacks ? taken / bytes : taken < bytes ? 0 : 1; /* experts one by one */
-            used += bytes * s->resident[i];
-            left -= bytes * s->resident[i];
+            if (stacks)
+                s->batches[i].resident = taken / bytes; /* experts one by one */
+            else
+                s->batches[i].plain_resident = taken == bytes;
+            if (stacks || taken == bytes) {
+                used += taken;
+                left -= taken;
+            }
         }
     s->result->npu_resident_bytes = (uint64_t)used;
 }
 
-/* Both engines at once where the NPU has a part of the group, joined. */
+/* Times of a batch of `rows` rows, for each group. */
+static void predict(struct state *s, uint32_t rows)
+{
+    if (rows == s->batch_rows)
+        return;
+    for (size_t i = 0; i < s->shape->group_count; i++) {
+        const struct ork_group *group = &s->shape->groups[i];
+        struct batch *batch = &s->batches[i];
+        const uint32_t own_rows = rows_of(group, rows), members = routed(s, group, rows), stacks = stacks_of(group);
+        const uint32_t plain = batch->plain_resident ? members & ~stacks : 0, experts = members & stacks;
+        const struct ork_group npu = subset(group, plain | experts), npu_experts = subset(group, experts),
+                               cpu = subset(group, ~(plain | experts));
+        batch->npu = npu.member_count ? ork_perf_predict_npu(&s->job->perf, &npu, own_rows) : (struct ork_perf_time){0};
+        batch->npu_experts =
+            experts ? ork_perf_predict_npu(&s->job->perf, &npu_experts, own_rows) : (struct ork_perf_time){0};
+        batch->cpu = ork_perf_predict_cpu(&s->job->perf, &cpu, own_rows, s->job->model->base_alone);
+        batch->cpu_experts = ork_perf_predict_cpu(&s->job->perf, &npu_experts, own_rows, s->job->model->base_alone);
+        batch->on_npu = npu.member_count > 0;
+        batch->on_cpu = cpu.member_count > 0;
+        batch->absent_bytes = int8_bytes(group, experts, own_rows) * (1 - batch->resident) +
+                              (batch->plain_resident ? 0 : int8_bytes(group, members & ~stacks, own_rows));
+    }
+    s->batch_rows = rows;
+}
+
+/* a + part * b, but the fixed cost is that of a. */
+static struct ork_perf_time sum(const struct ork_perf_time *a, const struct ork_perf_time *b, double part)
+{
+    return (struct ork_perf_time){.fixed_s = a->fixed_s,
+                                  .transfer_s = a->transfer_s + part * b->transfer_s,
+                                  .compute_s = a->compute_s + part * b->compute_s,
+                                  .bytes = a->bytes + part * b->bytes};
+}
+
+/* Both engines at once, joined: the CPU has what is not routed to the NPU, and experts that are absent. */
 static void batch_group(struct state *s, size_t i)
 {
     const struct ork_group *group = &s->shape->groups[i];
-    const struct ork_route_choice *choice = &s->choices[i];
+    const struct batch *batch = &s->batches[i];
     const char *what = ork_group_kind_name(group->kind);
-    const double part = choice->route == ORK_ROUTE_NPU ? s->resident[i] : 0;
     const int cores = (int)s->job->perf.npu.cores;
-    if (choice->route == ORK_ROUTE_NPU)
-        s->absent_bytes += int8_bytes(group, rows_of(group, s->chosen_rows)) * (1 - part);
-    for (int core = 0; part > 0 && core < cores; core++)
-        ork_bus_start(&s->bus, ORK_LANE_NPU + core, what, group->layer,
-                      choice->npu.fixed_s + choice->npu.transfer_s * part, choice->npu.bytes * part / cores,
-                      choice->npu.bytes / cores / choice->npu.compute_s);
-    if (part < 1)
-        cpu_run(s, what, group->layer, &choice->cpu, 1 - part);
+    const double absent = 1 - batch->resident;
+    const struct ork_perf_time npu = sum(&batch->npu, &batch->npu_experts, -absent),
+                               cpu = sum(&batch->cpu, &batch->cpu_experts, absent);
+    s->absent_bytes += batch->absent_bytes;
+    for (int core = 0; batch->on_npu && npu.bytes >= 1 && core < cores; core++)
+        ork_bus_start(&s->bus, ORK_LANE_NPU + core, what, group->layer, npu.fixed_s + npu.transfer_s, npu.bytes / cores,
+                      npu.bytes / cores / npu.compute_s);
+    if (batch->on_cpu || cpu.bytes >= 1)
+        cpu_run(s, what, group->layer, &cpu);
     for (int lane = 0; lane < ORK_LANE_COUNT; lane++)
         ork_bus_wait(&s->bus, lane);
 }
@@ -286,7 +349,7 @@ static double prefill(struct state *s)
     const double begin_s = s->bus.now_s;
     for (uint32_t done = 0; done < job->prompt; done += ORK_SIMULATE_BATCH) {
         const uint32_t left = job->prompt - done, rows = left < ORK_SIMULATE_BATCH ? left : ORK_SIMULATE_BATCH;
-        choose(s, rows);
+        predict(s, rows);
         cpu_rest(s);
         for (size_t i = 0; i < s->shape->group_count; i++) {
             if (groups[i].kind == ORK_GROUP_HEAD && left > rows)
@@ -343,10 +406,9 @@ ork_status ork_simulate_ork(const struct ork_simulate_job *job, ork_policy polic
     struct state *s = calloc(1, sizeof *s);
     if (!s)
         return ork_error_no_memory(error, "simulation", sizeof *s);
-    s->choices = calloc(count, sizeof *s->choices);
-    s->resident = calloc(count, sizeof *s->resident);
-    if (!s->choices || !s->resident) {
-        status = ork_error_no_memory(error, "simulation", count * sizeof *s->choices);
+    s->batches = calloc(count, sizeof *s->batches);
+    if (!s->batches) {
+        status = ork_error_no_memory(error, "simulation", count * sizeof *s->batches);
         goto out;
     }
     s->job = job;
@@ -383,8 +445,7 @@ ork_status ork_simulate_ork(const struct ork_simulate_job *job, ork_policy polic
     results_fill(s, prefill_s, decode_s, alone_s);
 out:
     ork_plan_free(&s->plan);
-    free(s->choices);
-    free(s->resident);
+    free(s->batches);
     free(s);
     return status;
 }
