@@ -6,6 +6,7 @@
 #include "overlay_rig.h"
 
 #include "base/clock.h"
+#include "engine/npu/multiply.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -226,6 +227,37 @@ static void test_no_end(void **state)
         assert_non_null(strstr(error.what, rig_stats(npu).why));
         ork_npu_close(npu);
     }
+}
+
+/* Where each core has a domain of its own, no other can read the chains' weights when theirs was given up: the engine goes
+ * on, and begins no chains. The software device is made to look so for it. */
+static void test_the_core_of_the_domain_is_given_up(void **state)
+{
+    (void)state;
+    uint64_t random = 21;
+    struct rig_hits hits = {0};
+    ork_npu *npu = rig_open_npu(NULL);
+    ((struct ork_npu_capabilities *)(uintptr_t)npu->capabilities)->core_per_domain = true;
+    ork_npu_lanes_set(npu);
+    rig_attach_chains(npu, &join);
+    play_token(npu, &random, &hits);
+    assert_int_equal(hits.used, CHAINS);
+    npu->on_core[0].usable = false; /* as the owner does it, which has nothing to do */
+    ork_npu_lanes_set(npu);
+    play_token(npu, &random, &hits);
+    play_token(npu, &random, &hits);
+    assert_int_equal(hits.used, CHAINS);
+    assert_int_equal(hits.missed, 1); /* which found out */
+    assert_int_equal(hits.refused, 2 * CHAINS - 1);
+    assert_int_equal(rig_counts(npu).faulted, 1);
+    assert_false(rig_stats(npu).off);
+    rig_check_counts(npu, &hits);
+    ork_npu_overlay_detach(npu, &join); /* another core's domain is as good */
+    rig_attach_chains(npu, &join);
+    hits = (struct rig_hits){0};
+    play_token(npu, &random, &hits);
+    assert_int_equal(hits.used, CHAINS);
+    ork_npu_close(npu);
 }
 
 /* ---- storms ---- */
@@ -466,6 +498,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_alone),
         cmocka_unit_test(test_no_end),
+        cmocka_unit_test(test_the_core_of_the_domain_is_given_up),
         cmocka_unit_test(test_storms),
         cmocka_unit_test(test_no_answer_is_not_waited_for),
         cmocka_unit_test(test_no_answer_to_late_chains),
