@@ -1,7 +1,9 @@
 /* Replays texts as if a model generated them token by token, with drafts where the library makes some, and counts: passes,
  * drafted and right tokens, and what the passes would cost. Owns nothing of drafting; must not know how drafts are found.
  *
- *     bench_lookup PACK COST TEXT...      COST: of passes of 1, 2, 3, 4, 6, 8, 12, 16, 24 and 32 rows, ':' between them
+ *     bench_lookup PACK DRAFT COST TEXT...
+ *
+ * DRAFT: longest drafts, 0: the default. COST: of passes of 1, 2, 3, 4, 6, 8, 12, 16, 24 and 32 rows, ':' between them.
  *
  * A TEXT is a file, its first 64 tokens are the prompt, or PROMPT,FILE. The pack gives tokenizer and experts. */
 #include "ork/ork.h"
@@ -62,14 +64,14 @@ static double cost_of(const double *costs, double rows)
     return costs[i] + (costs[i + 1] - costs[i]) * (rows - cost_rows[i]) / (cost_rows[i + 1] - cost_rows[i]);
 }
 
-static struct result replay(const ork_model *model, const ork_token *text, size_t prompt, size_t count,
-                            const double *costs)
+static struct result replay(const ork_model *model, const ork_lookup_params *params, const ork_token *text,
+                            size_t prompt, size_t count, const double *costs)
 {
     ork_error error;
     ork_lookup *lookup;
     ork_token draft[ORK_LOOKUP_DRAFT_MAX];
     struct result result = {.tokens = count - prompt - 1};
-    check(ork_lookup_create(model, NULL, &lookup, &error), &error);
+    check(ork_lookup_create(model, params, &lookup, &error), &error);
     for (size_t at = prompt + 1; at < count; result.passes++) {
         size_t size, right = 0;
         check(ork_lookup_draft(lookup, text, at, count - at - 1, draft, &size, &error), &error);
@@ -84,7 +86,8 @@ static struct result replay(const ork_model *model, const ork_token *text, size_
     return result;
 }
 
-static double replay_file(const ork_model *model, const char *name, const double *costs)
+static double replay_file(const ork_model *model, const ork_lookup_params *params, const char *name,
+                          const double *costs)
 {
     ork_token *tokens[2] = {NULL, NULL};
     size_t counts[2] = {0, 0};
@@ -105,7 +108,7 @@ static double replay_file(const ork_model *model, const char *name, const double
     if (counts[0])
         memcpy(text, tokens[0], counts[0] * sizeof *text);
     memcpy(text + counts[0], tokens[1], counts[1] * sizeof *text);
-    struct result result = replay(model, text, prompt, count, costs);
+    struct result result = replay(model, params, text, prompt, count, costs);
     double speed = (double)result.tokens / result.cost;
     const char *slash = strrchr(name, '/');
     printf("%-28.28s %6zu tokens %6zu passes %6zu drafted %6zu right, speed %.3f\n", slash ? slash + 1 : name,
@@ -121,17 +124,18 @@ int main(int argc, char **argv)
     ork_error error;
     ork_model *model;
     double costs[COSTS], logarithms = 0.0, lowest = INFINITY;
-    if (argc < 4 || !parse_costs(argv[2], costs)) {
-        fprintf(stderr, "usage: bench_lookup PACK COST:COST:... [PROMPT,]TEXT...\n");
+    ork_lookup_params params = {.draft_max = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0};
+    if (argc < 5 || !parse_costs(argv[3], costs)) {
+        fprintf(stderr, "usage: bench_lookup PACK DRAFT COST:COST:... [PROMPT,]TEXT...\n");
         return 2;
     }
     check(ork_model_open(argv[1], &(ork_model_params){.load_mode = ORK_LOAD_MAP}, &model, &error), &error);
-    for (int i = 3; i < argc; i++) {
-        double speed = replay_file(model, argv[i], costs);
+    for (int i = 4; i < argc; i++) {
+        double speed = replay_file(model, &params, argv[i], costs);
         logarithms += log(speed);
         lowest = speed < lowest ? speed : lowest;
     }
-    printf("speed in the mean %.3f, at least %.3f\n", exp(logarithms / (argc - 3)), lowest);
+    printf("speed in the mean %.3f, at least %.3f\n", exp(logarithms / (argc - 4)), lowest);
     ork_model_close(model);
     return EXIT_SUCCESS;
 }

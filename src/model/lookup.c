@@ -115,8 +115,10 @@ static uint32_t class_of(uint32_t matched)
 
 static double probability(const ork_lookup *lookup, uint32_t matched)
 {
-    const struct record *record = &lookup->records[class_of(matched)];
-    return (record->right + ORK_LOOKUP_PRIOR * ORK_LOOKUP_PRIOR_RIGHT) / (record->all + ORK_LOOKUP_PRIOR);
+    static const double prior_right[CLASSES] = ORK_LOOKUP_PRIOR_RIGHT;
+    const uint32_t class = class_of(matched);
+    const struct record *record = &lookup->records[class];
+    return (record->right + ORK_LOOKUP_PRIOR * prior_right[class]) / (record->all + ORK_LOOKUP_PRIOR);
 }
 
 static void learn(ork_lookup *lookup, ork_token token)
