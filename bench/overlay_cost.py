@@ -49,6 +49,7 @@ def run(options, pack, board, case):
     else:
         words += ["--npu", "soft", "--npu-real-time", "--overlay", options.mode, "--npu-board", board]
         words += ["--overlay-all"] if options.all else []
+        words += ["--npu-memory", options.npu_memory] if options.npu_memory else []
         words += ["--npu-faults", CASES[case]] if CASES[case] else []
     return common.run_json(words, SECONDS_MAX)[0]
 
@@ -92,6 +93,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--mode", choices=("on", "late"), default="on")
     parser.add_argument("--all", action="store_true", help="every matrix in n8, whether it is predicted to be in time or not")
+    parser.add_argument("--npu-memory", type=int, help="MiB; what chains leave of it is filled with weights for prompts")
     parser.add_argument("--least", type=float, default=0.98, help="exit with 1 when a median ratio is below")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
