@@ -60,7 +60,7 @@ static void measure_begin(ork_npu *npu, uint32_t tasks, uint32_t rows)
     ork_error error;
     if (!matrix.data)
         matrix = make_matrix();
-    const struct ork_npu_weight weight = {&matrix, 0, false};
+    const struct ork_npu_weight weight = {.matrix = &matrix};
     if (ork_npu_attach(npu, &matrix, &weight, 1, &error))
         fail(&error);
     struct ork_activation x = {.rows = rows,
