@@ -15,8 +15,11 @@ const char *cli_board_path(const char *given)
     return given && strcmp(given, builtin_board) != 0 ? given : NULL;
 }
 
+/* Of several that a benchmark goes through, the first. */
 static uint32_t threads_of(const cli_settings *settings)
 {
+    if (settings->bench_threads.count)
+        return (uint32_t)settings->bench_threads.items[0];
     return settings->threads > 0 ? (uint32_t)settings->threads : 0;
 }
 
