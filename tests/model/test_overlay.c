@@ -465,6 +465,16 @@ static void test_no_overlay_says_why(void **state)
         assert_string_equal(error.where, "overlay");
         assert_null(session);
     }
+    /* A session that cannot be created for another reason does not keep it. */
+    fixture_open(&plain.base, paths[2], "n8");
+    ork_session *owner = create(plain.base.model, npu, &off);
+    const ork_session_params params = session_params(npu, &in_time);
+    assert_int_equal(ork_session_create(models.base.model, &params, &session, &error), ORK_LIMIT);
+    ork_session_destroy(owner);
+    fixture_close(&plain.base);
+    first = create(models.base.model, npu, &in_time);
+    assert_true(overlay_stats(first).on);
+    ork_session_destroy(first);
     models_close(&models);
 
     fixture_open(&plain.base, paths[0], "nf4");
