@@ -14,6 +14,8 @@ program fails unless
   - KL divergence falls with each step of the hit rate, as the mean of all seeds,
   - a seed gives the same figures and counts again.
 Both references compute with activation scales for whole rows as chains do; rows named "blocks" have the engine's default blocks.
+A window of 256 tokens takes a run about 1 s on the demo model and 10 s on SmolLM2-135M; there are 30 runs with the overlay, and 15
+more with --coverage and --rules.
 
     bench/overlay_quality.py --ork build/release/cli/ork --model models/demo-lfm2moe.gguf --text models/demo-heldout.txt
 """
@@ -210,7 +212,7 @@ def check(results, seeds):
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ork", type=Path, required=True)
-    parser.add_argument("--model", type=Path, required=True, help="a GGUF")
+    parser.add_argument("--model", type=Path, required=True, help="a GGUF, or its name in the cache")
     parser.add_argument("--text", type=Path, required=True)
     parser.add_argument("-c", "--context", type=int, default=256, help="tokens of a window, half of them scored")
     parser.add_argument("--chunks", type=int, default=8)
@@ -228,10 +230,16 @@ def parse_options():
     if min(options.chunks, options.seeds, options.jobs) < 1:
         parser.error("--chunks, --seeds and --jobs must be 1 or more")
     words = sys.argv[1:]
-    hidden = ("--ork", "--directory", "--json", "--resume", "--output", "-j", "--jobs")
-    options.given = [os.path.basename(word) if os.path.isabs(word) else word
-                     for i, word in enumerate(words) if word not in hidden and (i == 0 or words[i - 1] not in hidden)]
+    hidden = ("--directory", "--json", "--resume", "--output", "-j", "--jobs")
+    shown = [word for i, word in enumerate(words) if word not in hidden and (i == 0 or words[i - 1] not in hidden)]
+    options.model = find_model(options.model)
+    options.given = [os.path.basename(word) if os.path.isabs(word) else word for word in shown]
     return options
+
+
+def find_model(path):
+    """A file, or the name of one that tools/fetch_models.py has fetched."""
+    return path if path.is_file() else common.ork_cache() / "models" / path
 
 
 def measure(options, directory):
@@ -258,7 +266,7 @@ def main():
     problems = check(results, options.seeds)
     facts = {"model": options.model.name, "text": options.text.name, "context": options.context, "chunks": options.chunks,
              "seeds": options.seeds,
-             "commit": ", ".join(dict.fromkeys(filter(None, (earlier(options)["commit"], common.commit()))))}
+             "commit": ", ".join(dict.fromkeys([*filter(None, earlier(options)["commit"].split(", ")), common.commit()]))}
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(report.as_json(facts, work, results, problems), indent=1) + "\n", encoding="utf-8")

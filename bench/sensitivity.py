@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 import bench_common as common
-from overlay_quality import ROWS, SECONDS_MAX, SETS, on_cpu
+from overlay_quality import ROWS, SECONDS_MAX, SETS, find_model, on_cpu
 
 LEAST = 1e-9  # nats; a rule's number must be above 0
 
@@ -63,7 +63,7 @@ class Meter:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ork", type=Path, required=True)
-    parser.add_argument("--model", type=Path, required=True, help="a GGUF")
+    parser.add_argument("--model", type=Path, required=True, help="a GGUF, or its name in the cache")
     parser.add_argument("--text", type=Path, required=True)
     parser.add_argument("-c", "--context", type=int, default=256)
     parser.add_argument("--chunks", type=int, default=4)
@@ -72,6 +72,7 @@ def main():
     options = parser.parse_args()
     if min(options.bands, options.chunks) < 1:
         parser.error("--bands and --chunks must be 1 or more")
+    options.model = find_model(options.model)
     try:
         with tempfile.TemporaryDirectory() as directory:
             meter = Meter(options, Path(directory))
