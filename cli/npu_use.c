@@ -201,8 +201,11 @@ static void say_routes(const cli_npu_use *npu, const ork_session *session)
     ork_session_stats stats;
     char rows[48] = "";
     ork_session_get_stats(session, &stats);
-    if (!stats.npu)
+    if (!stats.npu) {
+        cli_say("NPU takes no matrices, %u stay on the CPU: by %s: %s", stats.npu_matrices_left, routed_by(npu),
+                stats.npu_why);
         return;
+    }
     if (stats.npu_rows_least != stats.npu_rows_most)
         snprintf(rows, sizeof rows, "%u to %u", stats.npu_rows_least, stats.npu_rows_most);
     else

@@ -150,18 +150,18 @@ class Calibrate(ProgramTest):
 class Sessions(ProgramTest):
     """What explain says and what a session does."""
 
-    def quick_board(self):
-        """Crossovers of the demo model between few rows and many."""
+    def board(self, slower):
+        """The RK3588 with other fixed costs; with an eighth, crossovers of the demo model lie between few rows and many."""
         board = json.loads((SOURCE / "boards" / "rk3588.json").read_text())
         for key in ("submit_us", "complete_us", "task_us", "host_call_us", "host_core_us"):
-            board["npu"][key]["value"] /= 8
-        path = self.folder / "quick.json"
+            board["npu"][key]["value"] *= slower
+        path = self.folder / f"{slower}.json"
         path.write_text(json.dumps(board))
         return path
 
     def test_they_agree(self):
         rows = 256
-        for board in ("rk3588", self.quick_board()):
+        for board in ("rk3588", self.board(1 / 8)):
             for tier in ("auto", "n8", "i4"):
                 use = ("--npu", "soft", "--npu-board", board)
                 report = self.json("explain", self.pack(tier), *use, "--rows", rows)
@@ -192,6 +192,11 @@ class Sessions(ProgramTest):
         self.assertRegex(self.ork(*arguments).stderr,
                          r"(?m)^ork: NPU takes \d+ matrices from \d+ to \d+ rows on, 0 stay on the CPU: by board rk3588$")
         self.assertRegex(self.ork(*arguments, "--npu-rows", "9").stderr, r"(?m)from 9 rows on, 0 stay on the CPU: by --npu-rows$")
+        slow = self.board(100)
+        report = self.json("explain", self.pack(), "--npu", "soft", "--npu-board", slow)
+        self.assertFalse(any(matrix["npu_rows_min"] for group in report["groups"] for matrix in group["matrices"]))
+        self.assertRegex(self.ork(*arguments, "--npu-board", slow).stderr,
+                         r"(?m)^ork: NPU takes no matrices, \d+ stay on the CPU: by board .*: the CPU is quicker on all ")
 
 
 if __name__ == "__main__":
