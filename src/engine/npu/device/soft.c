@@ -90,7 +90,8 @@ static bool settle(struct soft *soft, struct ork_npu_job *job)
     soft_write_due(soft);
     if (now_ns(soft) < job->finish_ns || job->finish_ns == SOFT_NEVER)
         return false;
-    if (!job->written_ns) {
+    /* What is late says done when its output is there; on a real clock that is when the worker is through. */
+    if (!job->written_ns || (soft->real_time && job->fault.kind == ORK_FAULT_LATE)) {
         if (soft->real_time && !job->ran)
             return false;
         soft_worker_wait(soft, job);
