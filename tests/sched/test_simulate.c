@@ -344,6 +344,47 @@ static void test_bad_shapes(void **unused)
         assert_true(ork_shape_parse(good, cut, "cut", &shape, &error) != ORK_OK);
 }
 
+/* Every figure of ork's and of the published system, impossible or missing, is refused by its name. */
+static void test_bad_boards(void **unused)
+{
+    (void)unused;
+    static char good[1 << 16], text[1 << 16];
+    FILE *file = fopen(ORK_SOURCE_DIR "/boards/rk3588.json", "re");
+    assert_non_null(file);
+    const size_t size = fread(good, 1, sizeof good - 1, file);
+    fclose(file);
+    good[size] = 0;
+    size_t figures = 0;
+    const char *at = strstr(good, "\"published_system\"");
+    assert_non_null(at);
+    for (; (at = strstr(at, "{\"value\": ")); at++) {
+        const char *key = at - 3, *number = at + strlen("{\"value\": "), *end = number + strcspn(number, ",");
+        while (key[-1] != '"')
+            key--;
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)(at - 3 - key), key);
+        for (int kind = 0; kind < 3; kind++) { /* far too large, no number, renamed */
+            if (kind < 2)
+                snprintf(text, sizeof text, "%.*s%s%s", (int)(number - good), good, kind ? "\"9\"" : "1e300", end);
+            else
+                snprintf(text, sizeof text, "%.*sx%s", (int)(key - good), good, key);
+            FILE *bad = fopen("test_simulate_board.json", "we");
+            assert_non_null(bad);
+            assert_true(fputs(text, bad) >= 0 && fclose(bad) == 0);
+            struct ork_simulate_board board;
+            ork_error error = {0};
+            assert_int_equal(ork_simulate_board_read("test_simulate_board.json", &board, &error), ORK_BAD_FILE);
+            if (!strstr(error.what, name))
+                fail_msg("%s, kind %d: '%s'", name, kind, error.what);
+            struct ork_perf perf;
+            assert_int_equal(ork_perf_from_board("test_simulate_board.json", &perf, &error), ORK_BAD_FILE);
+        }
+        figures++;
+    }
+    remove("test_simulate_board.json");
+    assert_in_range(figures, 28, 64);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,6 +399,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_bad_shapes),
+        cmocka_unit_test(test_bad_boards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
