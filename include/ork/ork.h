@@ -580,7 +580,8 @@ ORK_API ork_status ork_session_create(const ork_model *model, const ork_session_
                                       ork_error *error);
 ORK_API void ork_session_destroy(ork_session *session);
 /* Makes the timeline equal to tokens[0..count): keeps the longest prefix it can (recurrent state is never cut, only
- * restored: after any row of the last batch of 2 to 32 rows, else from a checkpoint), computes the rest. Afterwards logits are there for the positions from
+ * restored: after any row of the last batch of 2 to 32 rows, else from a checkpoint), computes the rest. Afterwards logits
+ * are there for the positions from
  * max(logits_from, first computed position) to count-1; at least for the last one. */
 ORK_API ork_status ork_session_sync(ork_session *session, const ork_token *tokens, size_t count, size_t logits_from,
                                     ork_error *error);

@@ -7,9 +7,9 @@
  * state (LFM2-8B-A1B: 5 MB). */
 #define ORK_STATE_ROWS 32u
 
-/* Tokens of a draft, unless the caller says otherwise, and lengths of runs of last tokens whose places are indexed. Chosen
- * as what follows by replaying texts (bench_lookup): 31 tokens give no more than 24, 8 give 5 % less; runs of up to 6 tokens
- * 1 % less, runs of one token or none of two nothing. docs/performance.md, "Drafts". */
+/* Tokens of a draft, unless the caller says otherwise, and lengths of runs of last tokens whose places are indexed. Chosen,
+ * as what follows, by replaying seven texts (bench_lookup, built anew for each number): 31 tokens give no more than 24, 8 give
+ * 5 % less; runs of up to 6 tokens 1 % less, runs of one token or none of two nothing. docs/performance.md, "Drafts". */
 #define ORK_LOOKUP_DRAFT 24u
 #define ORK_LOOKUP_MATCH_FROM 2u
 #define ORK_LOOKUP_MATCH_TO 8u
