@@ -122,6 +122,7 @@ static void dismantle(ork_npu *npu)
 {
     if (npu->device) {
         ork_npu_idle_force(npu);
+        ork_npu_overlay_drop(npu);
         ork_npu_cache_forget(npu, NULL);
         ork_npu_residency_destroy(npu->residency);
         ork_npu_spaces_release(npu);

@@ -671,14 +671,19 @@ ork_status ork_npu_overlay_attach(ork_npu *npu, const void *user, const struct o
     return ork_npu_owner_call(npu, attach, &attachment, error);
 }
 
-static ork_status detach(ork_npu *npu, void *argument, ork_error *error)
+void ork_npu_overlay_drop(ork_npu *npu)
 {
     struct ork_npu_overlay *overlay = npu->overlay;
-    (void)error;
-    if (!overlay || overlay->user != argument)
-        return ORK_OK;
     npu->overlay = NULL;
-    destroy(npu, overlay);
+    if (overlay)
+        destroy(npu, overlay);
+}
+
+static ork_status detach(ork_npu *npu, void *argument, ork_error *error)
+{
+    (void)error;
+    if (npu->overlay && npu->overlay->user == argument)
+        ork_npu_overlay_drop(npu);
     return ORK_OK;
 }
 
