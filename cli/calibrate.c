@@ -29,8 +29,9 @@ static void print_figures(const char *text)
     cli_output_format("region    %.2f us, and %.2f us for each further row\n\n", number(cpu, "region_s") * 1e6,
                       number(cpu, "row_s") * 1e6);
     cli_output_format("%-5s  %14s  %17s\n", "tier", "one row, GB/s", "many rows, GMAC/s");
-    json_object_foreach(json_object_get(cpu, "tiers"), name, tier) cli_output_format(
-        "%-5s  %14.1f  %17.1f\n", name, number(tier, "bytes_per_s") * 1e-9, number(tier, "macs_per_s") * 1e-9);
+    json_object_foreach (json_object_get(cpu, "tiers"), name, tier)
+        cli_output_format("%-5s  %14.1f  %17.1f\n", name, number(tier, "bytes_per_s") * 1e-9,
+                          number(tier, "macs_per_s") * 1e-9);
     if (npu)
         cli_output_format(
             "\nNPU       %.0f cores at %.0f MHz: %.0f us a submit, %.1f GB/s (one core %.1f), efficiency %.2f\n"

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OVERLAY_LAYERS = 2 }; /* late, unless said otherwise: as sessions have it */
-
 static json_t *matrices_json(const ork_explained_group *group)
 {
     json_t *list = json_array();
@@ -209,7 +207,7 @@ int cli_explain(const cli_settings *settings)
         .overlay = settings->overlay != ORK_OVERLAY_OFF,
         .late_layers = settings->overlay != ORK_OVERLAY_LATE ? 0
                        : settings->overlay_layers > 0        ? (uint32_t)settings->overlay_layers
-                                                             : OVERLAY_LAYERS,
+                                                             : ORK_OVERLAY_LATE_LAYERS,
     };
     if (code == CLI_OK && ork_explain(model.model, model.npu.figures.perf, &params, &explanation, &error) != ORK_OK)
         code = cli_report_error(&error);

@@ -320,6 +320,9 @@ typedef struct ork_survey {
 /* Reads the system, changes nothing. root: "/" or a test tree with dev/, proc/ and sys/. *survey is freed with ork_free(). */
 ORK_API ork_status ork_survey_machine(const char *root, ork_survey **survey, ork_error *error);
 
+/* How many layers later a correction of an overlay comes where nobody says otherwise. */
+enum { ORK_OVERLAY_LATE_LAYERS = 2 };
+
 /* ---- simulator --------------------------------------------------------------------------------------------------- */
 
 /* Predictions from a model's shape and a board's figures on a virtual clock (docs/simulator.md). No weights, no device. */
@@ -341,7 +344,7 @@ typedef struct ork_simulate_params {
     uint64_t seed;
     double submit_us;       /* of the NPU instead of the board's; 0: the board's */
     double bus_share;       /* of the board's bus, what is left to share while CPU and NPU both run; 0: all, at least 0.1 */
-    uint32_t late_layers;   /* late: how many layers later, 1 to 64; 0: 2 */
+    uint32_t late_layers;   /* late: how many layers later, 1 to 64; 0: ORK_OVERLAY_LATE_LAYERS */
     uint32_t domains;       /* published system: NPU address spaces full of experts, at most 16; 0: 1, streaming 2 */
     double slowdown_max;    /* of the CPU by all chains of a token, at most 1; 0: the dispatcher's */
     double delay_us;        /* ork: every chain takes so much longer than the plan knows */
@@ -515,7 +518,7 @@ typedef enum ork_overlay_mode {
 
 typedef struct ork_overlay_params {
     ork_overlay_mode mode;
-    uint32_t late_layers; /* how many, 1 to 64; 0: 2 */
+    uint32_t late_layers; /* how many, 1 to 64; 0: ORK_OVERLAY_LATE_LAYERS */
     bool all;             /* every matrix in n8 (but experts), whether it is predicted to be in time or not; for measurements */
     uint32_t window_us;   /* where the NPU's time is virtual: the CPU asks so long after each submit; 0: as predicted */
 } ork_overlay_params;

@@ -32,46 +32,6 @@ static struct ork_group *begin(struct builder *b, enum ork_group_kind kind, uint
     return group;
 }
 
-static void add(struct builder *b, struct ork_group *group, const char *name, const struct ork_matrix *matrix,
-                bool residual)
-{
-    const struct ork_orkpack_tensor *tensor = ork_orkpack_tensor_find(b->model->pack, matrix->name);
-    const bool stack = matrix->experts > 1;
-    /* Of a nested tensor the matrix may be the base alone. */
-    const enum ork_tier tier = tensor && tensor->tier == ORK_TIER_N8 ? ORK_TIER_N8 : matrix->tier;
-    b->fits = b->fits && ork_group_add(group, name, tier, matrix->n, matrix->k, stack ? matrix->experts : 0,
-                                       b->model->hp.experts_used, tensor ? tensor->sensitivity : 0, residual);
-    if (!b->fits)
-        return;
-    const struct ork_group_member *member = &group->members[group->member_count - 1];
-    b->listed[b->listed_count++] = (struct listed){matrix->name, member->bytes * member->experts_used};
-}
-
-static void add_mixer(struct builder *b, const struct ork_layer *layer, uint32_t i)
-{
-    if (layer->q.data) {
-        struct ork_group *in = begin(b, ORK_GROUP_ATTENTION_IN, i);
-        add(b, in, "q", &layer->q, false);
-        add(b, in, "k", &layer->k, false);
-        add(b, in, "v", &layer->v, false);
-        add(b, begin(b, ORK_GROUP_ATTENTION_OUT, i), "output", &layer->attention_output, true);
-    } else {
-        add(b, begin(b, ORK_GROUP_CONVOLUTION_IN, i), "input", &layer->conv_input, false);
-        add(b, begin(b, ORK_GROUP_CONVOLUTION_OUT, i), "output", &layer->conv_output, true);
-    }
-}
-
-static void add_feed_forward(struct builder *b, const struct ork_layer *layer, uint32_t i)
-{
-    if (layer->is_moe)
-        add(b, begin(b, ORK_GROUP_ROUTER, i), "router", &layer->router, false);
-    struct ork_group *up = begin(b, layer->is_moe ? ORK_GROUP_EXPERT_UP : ORK_GROUP_DENSE_UP, i);
-    add(b, up, "gate", &layer->gate, false);
-    add(b, up, "up", &layer->up, false);
-    add(b, begin(b, layer->is_moe ? ORK_GROUP_EXPERT_DOWN : ORK_GROUP_DENSE_DOWN, i), "down", &layer->down, true);
-}
-
-/* Members in the order in which they are added here. */
 const struct ork_matrix *ork_model_group_matrix(const struct ork_model *model, const struct ork_group *group,
                                                 uint32_t member)
 {
@@ -115,6 +75,46 @@ const struct ork_matrix *ork_model_group_matrix(const struct ork_model *model, c
         break;
     }
     return member < 3 ? members[member] : NULL;
+}
+
+/* The next member of a group. */
+static void add(struct builder *b, struct ork_group *group, const char *name, bool residual)
+{
+    const struct ork_matrix *matrix = ork_model_group_matrix(b->model, group, group->member_count);
+    const struct ork_orkpack_tensor *tensor = ork_orkpack_tensor_find(b->model->pack, matrix->name);
+    const bool stack = matrix->experts > 1;
+    /* Of a nested tensor the matrix may be the base alone. */
+    const enum ork_tier tier = tensor && tensor->tier == ORK_TIER_N8 ? ORK_TIER_N8 : matrix->tier;
+    b->fits = b->fits && ork_group_add(group, name, tier, matrix->n, matrix->k, stack ? matrix->experts : 0,
+                                       b->model->hp.experts_used, tensor ? tensor->sensitivity : 0, residual);
+    if (!b->fits)
+        return;
+    const struct ork_group_member *member = &group->members[group->member_count - 1];
+    b->listed[b->listed_count++] = (struct listed){matrix->name, member->bytes * member->experts_used};
+}
+
+static void add_mixer(struct builder *b, const struct ork_layer *layer, uint32_t i)
+{
+    if (layer->q.data) {
+        struct ork_group *in = begin(b, ORK_GROUP_ATTENTION_IN, i);
+        add(b, in, "q", false);
+        add(b, in, "k", false);
+        add(b, in, "v", false);
+        add(b, begin(b, ORK_GROUP_ATTENTION_OUT, i), "output", true);
+    } else {
+        add(b, begin(b, ORK_GROUP_CONVOLUTION_IN, i), "input", false);
+        add(b, begin(b, ORK_GROUP_CONVOLUTION_OUT, i), "output", true);
+    }
+}
+
+static void add_feed_forward(struct builder *b, const struct ork_layer *layer, uint32_t i)
+{
+    if (layer->is_moe)
+        add(b, begin(b, ORK_GROUP_ROUTER, i), "router", false);
+    struct ork_group *up = begin(b, layer->is_moe ? ORK_GROUP_EXPERT_UP : ORK_GROUP_DENSE_UP, i);
+    add(b, up, "gate", false);
+    add(b, up, "up", false);
+    add(b, begin(b, layer->is_moe ? ORK_GROUP_EXPERT_DOWN : ORK_GROUP_DENSE_DOWN, i), "down", true);
 }
 
 static uint64_t listed_bytes(const struct builder *b, const char *name)
@@ -177,7 +177,7 @@ ork_status ork_model_get_shape(const struct ork_model *model, struct ork_model_s
                 (struct ork_layer_cost){.state_bytes = (uint64_t)(hp->conv_taps - 1) * hp->embedding * sizeof(float),
                                         .state_macs = (uint64_t)hp->conv_taps * hp->embedding};
     }
-    add(&b, begin(&b, ORK_GROUP_HEAD, hp->layers), "head", &model->output, false);
+    add(&b, begin(&b, ORK_GROUP_HEAD, hp->layers), "head", false);
     if (!b.fits)
         status = ork_error_set(error, ORK_LIMIT, ork_orkpack_path(model->pack), -1, "a matrix is too large");
     else

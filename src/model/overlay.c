@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LATE_LAYERS = 2, WINDOW_US_MAX = 1000000 };
+enum { WINDOW_US_MAX = 1000000 };
 
 static ork_status check(const ork_overlay_params *params, ork_error *error)
 {
@@ -90,7 +90,7 @@ static ork_status plan_and_attach(const struct ork_model *model, const struct or
 {
     struct ork_model_shape shape;
     struct ork_plan plan = {0};
-    const uint32_t late_layers = params->late_layers ? params->late_layers : LATE_LAYERS;
+    const uint32_t late_layers = params->late_layers ? params->late_layers : ORK_OVERLAY_LATE_LAYERS;
     const struct ork_plan_params wished = {
         .policy = ork_route_policy_default(),
         .late_layers = params->mode == ORK_OVERLAY_LATE ? late_layers : 0,

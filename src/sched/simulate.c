@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-enum { PROMPT_MAX = 1 << 20, TOKENS_MAX = 4096, LATE_MAX = 64, DOMAINS_MAX = 16, EVENTS_MAX = 4096 };
+enum { PROMPT_MAX = 1 << 20, TOKENS_MAX = 4096, DOMAINS_MAX = 16, EVENTS_MAX = 4096 };
 
 struct block {
     ork_simulation simulation;
@@ -38,9 +38,9 @@ ork_status ork_simulate_check(const ork_simulate_params *params, ork_error *erro
     if (params->bus_share != 0 && !(params->bus_share >= 0.1 && params->bus_share <= 1))
         return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "a bus share of %g, must be 0.1 to 1",
                              params->bus_share);
-    if (params->late_layers > LATE_MAX)
+    if (params->late_layers > ORK_PLAN_LATE_LAYERS_MAX)
         return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "%u layers late, at most %d", params->late_layers,
-                             LATE_MAX);
+                             ORK_PLAN_LATE_LAYERS_MAX);
     if (!(params->slowdown_max >= 0 && params->slowdown_max <= 1))
         return ork_error_set(error, ORK_BAD_ARGUMENT, NULL, -1, "a slowdown of at most %g, must be 0 to 1",
                              params->slowdown_max);
@@ -60,7 +60,7 @@ static ork_status job_make(const ork_simulate_params *params, const struct ork_s
         .prompt = params->prompt ? params->prompt : 128,
         .tokens = params->tokens ? params->tokens : 64,
         .seed = params->seed,
-        .late_layers = params->late_layers ? params->late_layers : 2,
+        .late_layers = params->late_layers ? params->late_layers : ORK_OVERLAY_LATE_LAYERS,
         .delay_s = params->delay_us * 1e-6,
         .npu_memory_bytes = params->npu_memory_bytes,
     };

@@ -54,3 +54,9 @@ ork_session *fixture_session(const struct fixture *fixture, uint32_t threads, ui
     fixture_check(ork_session_create(fixture->model, &params, &session, &error), &error, "session");
     return session;
 }
+
+bool fixture_cancel_after(void *context)
+{
+    int *left = context;
+    return (*left)-- <= 0;
+}

@@ -17,6 +17,8 @@ void fixture_open_by_rules(struct fixture *fixture, const char *path, const char
                            size_t rule_count);
 void fixture_close(struct fixture *fixture);
 ork_session *fixture_session(const struct fixture *fixture, uint32_t threads, uint32_t batch_rows);
+/* For ork_session_params.cancel: says stop when it was asked *(int *)context times. */
+bool fixture_cancel_after(void *context);
 /* Dies with the error unless status is ORK_OK. */
 void fixture_check(ork_status status, const ork_error *error, const char *what);
 

@@ -321,12 +321,6 @@ static void test_given_drafts(void **state)
 
 /* ---- bounds and histories ------------------------------------------------------------------------------------------ */
 
-static bool cancel_after(void *context)
-{
-    int *left = context;
-    return (*left)-- <= 0;
-}
-
 /* The caller's list changes under the lookup, the session is used beside it, passes are cancelled, batches are small: the
  * logits are those of a session without a history. */
 static void test_any_history(void **state)
@@ -345,7 +339,7 @@ static void test_any_history(void **state)
                                          .kv_type_key = ORK_KV_F32,
                                          .kv_type_value = ORK_KV_F32,
                                          .spin_us = UINT32_MAX,
-                                         .cancel = cancel_after,
+                                         .cancel = fixture_cancel_after,
                                          .cancel_context = &left};
             ork_session *session;
             fixture_check(ork_session_create(fixtures[m].model, &params, &session, &error), &error, "session");

@@ -239,12 +239,6 @@ static void test_snapshot_returns_to_its_position(void **state)
     }
 }
 
-static bool cancel_after(void *context)
-{
-    int *left = context;
-    return (*left)-- <= 0;
-}
-
 static void test_cancelled_session_recovers(void **state)
 {
     (void)state;
@@ -261,7 +255,7 @@ static void test_cancelled_session_recovers(void **state)
                                          .kv_type_key = ORK_KV_F32,
                                          .kv_type_value = ORK_KV_F32,
                                          .spin_us = UINT32_MAX,
-                                         .cancel = cancel_after,
+                                         .cancel = fixture_cancel_after,
                                          .cancel_context = &left};
             fixture_check(ork_session_create(fixtures[m].model, &params, &session, &error), &error, "session");
             fill_random(tokens, 0, TOKENS_MAX, vocabulary_of(&fixtures[m]), &seed);

@@ -94,20 +94,10 @@ static void run_healthy(ork_npu_kind kind, const char *options)
     close_on(npu);
 }
 
-/* The vendor driver's outputs are watched while the hardware writes them. Where a thread plays the hardware, that is a data
- * race to the thread sanitizer, as it is by design. */
-static void leave_out_watching(void)
-{
-#ifdef __SANITIZE_THREAD__
-    print_message("LEFT OUT: outputs that a played device writes while they are watched, under the thread sanitizer\n");
-    skip();
-#endif
-}
-
 static void test_rknpu(void **state)
 {
     (void)state;
-    leave_out_watching();
+    rig_leave_out_watching();
     run_healthy(ORK_NPU_RKNPU, "rknpu");
 }
 
@@ -150,7 +140,7 @@ static void run_fault(ork_npu_kind kind, const char *options, const char *fault)
 static void test_rknpu_faults(void **state)
 {
     (void)state;
-    leave_out_watching();
+    rig_leave_out_watching();
     static const char *const faults[] = {"untouched:at=4", "flip:at=7,words=1", "tail:at=5,atoms=1", "never:at=6"};
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         run_fault(ORK_NPU_RKNPU, "rknpu,reset_ms=1", faults[i]);

@@ -159,23 +159,13 @@ static void run_faults(ork_npu_kind kind, const char *options, const char *fault
     close_on(npu);
 }
 
-/* The vendor driver's outputs are watched while the hardware writes them. Where a thread plays the hardware, that is a data
- * race to the thread sanitizer, as it is by design. */
-static void leave_out_watching(void)
-{
-#ifdef __SANITIZE_THREAD__
-    print_message("LEFT OUT: outputs that a played device writes while they are watched, under the thread sanitizer\n");
-    skip();
-#endif
-}
-
 static const char *const scripts[] = {"seed=1;late:p=0.1,us=60000", "seed=2;flip:p=0.1,words=1;never:p=0.03",
                                       "seed=3;untouched:p=0.1;constant:p=0.05,value=0"};
 
 static void test_rknpu(void **state)
 {
     (void)state;
-    leave_out_watching();
+    rig_leave_out_watching();
     run_healthy(ORK_NPU_RKNPU, "rknpu");
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
         run_faults(ORK_NPU_RKNPU, "rknpu,reset_ms=1", scripts[i]);

@@ -121,16 +121,13 @@ void ork_npu_begin(void *context, struct ork_offload_task *tasks, uint32_t count
 static bool wait_for_owner(ork_npu *npu)
 {
     struct ork_npu_batch *batch = &npu->batch;
-    uint64_t stuck_us = npu->capabilities->virtual_time ? ORK_NPU_STUCK_VIRTUAL_US : ORK_NPU_STUCK_US;
-    uint64_t begin = ork_clock_now_us(), alive = begin, now = begin;
-    unsigned beat = atomic_load(&npu->beat), phase;
+    uint64_t begin = ork_clock_now_us(), now = begin;
+    struct ork_npu_life life = ork_npu_life_watch(npu, begin);
+    unsigned phase;
     while ((phase = atomic_load(&batch->phase)) != ORK_NPU_COMPLETE) {
-        unsigned beat_now = atomic_load(&npu->beat), open = ORK_NPU_OPEN;
-        if (beat_now != beat) {
-            beat = beat_now;
-            alive = now;
-        }
-        if (now - alive >= stuck_us && atomic_compare_exchange_strong(&batch->phase, &open, ORK_NPU_ABANDONED))
+        unsigned open = ORK_NPU_OPEN;
+        if (ork_npu_life_is_missed(npu, &life, now) &&
+            atomic_compare_exchange_strong(&batch->phase, &open, ORK_NPU_ABANDONED))
             return false;
         if (now - begin < ORK_NPU_SPIN_US)
             ork_npu_relax();

@@ -153,16 +153,10 @@ static bool is_under_way(unsigned phase)
 static void wait_for_owner(struct ork_npu_overlay *overlay, struct slot *slot)
 {
     ork_npu *npu = overlay->npu;
-    uint64_t alive_us = ork_clock_now_us();
-    unsigned beat = atomic_load(&npu->beat), phase;
+    struct ork_npu_life life = ork_npu_life_watch(npu, ork_clock_now_us());
+    unsigned phase;
     while (is_under_way(phase = atomic_load(&slot->phase))) {
-        const unsigned beat_now = atomic_load(&npu->beat);
-        const uint64_t now_us = ork_clock_now_us();
-        if (beat_now != beat) {
-            beat = beat_now;
-            alive_us = now_us;
-        }
-        if (now_us - alive_us >= ORK_NPU_STUCK_VIRTUAL_US)
+        if (ork_npu_life_is_missed(npu, &life, ork_clock_now_us()))
             return;
         ork_npu_word_wait(&slot->phase, phase, ORK_NPU_BEAT_LOOK_US);
     }
@@ -364,6 +358,13 @@ static uint32_t lane_with_core(const ork_npu *npu)
     return 0;
 }
 
+/* The one core that chains in a buffer's domain run on, as a mask; 0: none is left. */
+static uint32_t chain_core(const ork_npu *npu, const struct ork_npu_buffer *buffer)
+{
+    const uint32_t mask = npu->lanes[npu->capabilities->core_per_domain ? buffer->domain : 0].core_mask;
+    return mask & (0u - mask);
+}
+
 /* The begun slot that was begun first; those that were dropped before become free. */
 static struct slot *oldest_open(struct ork_npu_overlay *overlay)
 {
@@ -382,10 +383,9 @@ static struct slot *oldest_open(struct ork_npu_overlay *overlay)
 static bool run_slot(ork_npu *npu, struct ork_npu_overlay *overlay, struct slot *slot)
 {
     const struct chain *chain = &overlay->chains[slot->chain];
-    const uint32_t domain = overlay->buffers[chain->buffer].domain;
-    const uint32_t mask = npu->lanes[npu->capabilities->core_per_domain ? domain : 0].core_mask;
+    const struct ork_npu_buffer *buffer = &overlay->buffers[chain->buffer];
     struct ork_npu_product product = {
-        .weight = {.buffer = &overlay->buffers[chain->buffer],
+        .weight = {.buffer = buffer,
                    .offset = chain->offset,
                    .type = ORK_NPU_W8A8,
                    .n = chain->n,
@@ -399,11 +399,11 @@ static bool run_slot(ork_npu *npu, struct ork_npu_overlay *overlay, struct slot 
         .w_scales = chain->scales,
         .y = slot->result,
         .y_stride = chain->n,
-        .core_mask = mask & (0u - mask),
+        .core_mask = chain_core(npu, buffer),
     };
     const uint32_t order = 0;
     struct ork_npu_run run = {.products = &product, .order = &order, .count = 1};
-    if (!mask)
+    if (!product.core_mask)
         atomic_store(&overlay->is_cut_off, true);
     if (is_virtual(overlay))
         npu->clock->sleep_until(npu->clock, slot->begin_ns);
@@ -540,13 +540,12 @@ static ork_status fill_chain(ork_npu *npu, struct ork_npu_overlay *overlay, cons
         fill_member(npu, chain, &given->full[m], first, buffer->host + chain->offset);
         first += padded_channels(&given->full[m]);
     }
-    const uint32_t lane = lane_with_core(npu), mask = npu->lanes[lane].core_mask;
     struct ork_npu_set_key key = {.type = ORK_NPU_W8A8,
                                   .m = 1,
                                   .k = chain->k,
                                   .n = chain->n,
                                   .domain = buffer->domain,
-                                  .core_mask = mask & (0u - mask)};
+                                  .core_mask = chain_core(npu, buffer)};
     struct ork_npu_set *set;
     ork_status status = ork_npu_cut_find(npu, &key, error);
     /* Compiled now, so that the first token does not wait for it. */

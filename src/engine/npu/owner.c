@@ -28,6 +28,20 @@ void ork_npu_word_wake(atomic_uint *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
+struct ork_npu_life ork_npu_life_watch(const ork_npu *npu, uint64_t now_us)
+{
+    return (struct ork_npu_life){atomic_load(&npu->beat), now_us};
+}
+
+bool ork_npu_life_is_missed(const ork_npu *npu, struct ork_npu_life *life, uint64_t now_us)
+{
+    const uint64_t stuck_us = npu->capabilities->virtual_time ? ORK_NPU_STUCK_VIRTUAL_US : ORK_NPU_STUCK_US;
+    const unsigned beat = atomic_load(&npu->beat);
+    if (beat != life->beat)
+        *life = (struct ork_npu_life){beat, now_us};
+    return now_us - life->seen_us >= stuck_us;
+}
+
 /* A call into the system only where somebody sleeps: waking costs more than all the rest of a begin. */
 void ork_npu_owner_ring(ork_npu *npu)
 {

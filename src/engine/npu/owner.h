@@ -29,6 +29,15 @@ ork_status ork_npu_table_make(const struct ork_npu_known *known, size_t count, s
 /* For threads of the engine: little cores where there are some, anywhere else where there are none. */
 void ork_npu_choose_cores(pthread_attr_t *attributes);
 
+/* For who waits for the owner: its last sign of life that was seen. */
+struct ork_npu_life {
+    unsigned beat;
+    uint64_t seen_us;
+};
+struct ork_npu_life ork_npu_life_watch(const ork_npu *npu, uint64_t now_us);
+/* Whether there has been no sign for so long that none is to be expected. */
+bool ork_npu_life_is_missed(const ork_npu *npu, struct ork_npu_life *life, uint64_t now_us);
+
 void ork_npu_word_wait(atomic_uint *word, unsigned expected, uint64_t timeout_us); /* 0: no limit */
 void ork_npu_word_wake(atomic_uint *word);
 
