@@ -128,12 +128,13 @@ class OverlayQuality(unittest.TestCase):
                          {("coverage", order, percent) for order in ("size", "late") for percent in (5, 10, 25, 50)})
 
     def test_bad_input(self):
-        for words, message in ((["--chunks", "0"], "must be 1 or more"), (["--model", "nothing.gguf"], "nothing.gguf")):
-            process = subprocess.run([sys.executable, "-B", SOURCE / "bench/overlay_quality.py", "--ork", COMMAND[-1], "--model",
-                                      SOURCE / "models/demo-lfm2moe.gguf", "--text", "nothing.txt", *words],
-                                     capture_output=True, text=True, timeout=TIMEOUT, check=False)
-            self.assertNotEqual(process.returncode, 0)
-            self.assertIn(message, process.stderr)
+        with tempfile.TemporaryDirectory() as name:
+            for words, message in ((["--chunks", "0"], "must be 1 or more"), (["--model", "nothing.gguf"], "nothing.gguf")):
+                process = subprocess.run([sys.executable, "-B", SOURCE / "bench/overlay_quality.py", "--ork",
+                                          program(pathlib.Path(name)), "--model", SOURCE / "models/demo-lfm2moe.gguf", "--text",
+                                          "nothing.txt", *words], capture_output=True, text=True, timeout=TIMEOUT, check=False)
+                self.assertNotEqual(process.returncode, 0)
+                self.assertIn(message, process.stderr)
 
 
 if __name__ == "__main__":
