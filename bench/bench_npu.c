@@ -120,7 +120,7 @@ static void measure_overlay(uint32_t pause_us)
     uint32_t begun = 0, in_time = 0;
     for (uint32_t round = 0; round < ROUNDS; round++) {
         const uint64_t begin = ork_clock_now_ns();
-        const bool is_begun = overlay->is_free(overlay->context) && overlay->begin(overlay->context, 0, &x);
+        const bool is_begun = overlay->is_free(overlay->context, 0) && overlay->begin(overlay->context, 0, &x);
         const uint64_t middle = ork_clock_now_ns();
         while (ork_clock_now_ns() - middle < pause_us * 1000ull)
             ork_npu_relax();

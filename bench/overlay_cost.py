@@ -73,17 +73,16 @@ def measure(options, pack, figures):
         rows.append({"pack": pack.name, "case": name, "plain_tokens_per_second": statistics.median(speeds[None]),
                      "tokens_per_second": statistics.median(speeds[name]), "ratio": statistics.median(ratios),
                      "ratio_least": min(ratios), "ratio_most": max(ratios), "planned": row["overlay_planned"],
-                     "submitted": row["overlay_submitted"], "in_time": row["overlay_in_time"], "late": row["overlay_late"],
-                     "faulted": row["overlay_faulted"]})
+                     **{name: row["overlay_" + name] for name in ("submitted", "busy", "rested", "in_time", "late", "faulted")}})
     return rows
 
 
 def table(rows):
     lines = ["| pack | NPU answers | plain, tokens/s | with overlay | ratio of the pairs, median (least to most) | chains planned | "
-             "submitted | in time | late | faulted |", "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
+             "submitted | busy | rested | in time | late | faulted |", "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
     lines += [f"| {row['pack']} | {row['case']} | {row['plain_tokens_per_second']:.2f} | {row['tokens_per_second']:.2f} | "
               f"{row['ratio']:.3f} ({row['ratio_least']:.3f} to {row['ratio_most']:.3f}) | {row['planned']} | {row['submitted']} | "
-              f"{row['in_time']} | {row['late']} | {row['faulted']} |" for row in rows]
+              f"{row['busy']} | {row['rested']} | {row['in_time']} | {row['late']} | {row['faulted']} |" for row in rows]
     return "\n".join(lines)
 
 

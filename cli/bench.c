@@ -230,6 +230,8 @@ static void print_row(bench_plan *plan, const bench_model *model, const bench_ca
         .npu_off = after.off,
         .overlay_planned = stats.overlay.planned,
         .overlay_submitted = stats.overlay.submitted,
+        .overlay_busy = stats.overlay.busy,
+        .overlay_rested = stats.overlay.rested,
         .overlay_in_time = stats.overlay.in_time,
         .overlay_late = stats.overlay.late,
         .overlay_faulted = stats.overlay.faulted,

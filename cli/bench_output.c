@@ -19,7 +19,7 @@ typedef struct bench_field {
     double real;
 } bench_field;
 
-enum { FIELD_MAX = 48 };
+enum { FIELD_MAX = 50 };
 
 static void emit(const cli_bench_printer *printer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -129,6 +129,8 @@ static size_t list_fields(const cli_bench_row *row, bench_field *fields)
     BOOLEAN("npu_off", row->npu_off);
     INTEGER("overlay_planned", row->overlay_planned);
     INTEGER("overlay_submitted", row->overlay_submitted);
+    INTEGER("overlay_busy", row->overlay_busy);
+    INTEGER("overlay_rested", row->overlay_rested);
     INTEGER("overlay_in_time", row->overlay_in_time);
     INTEGER("overlay_late", row->overlay_late);
     INTEGER("overlay_faulted", row->overlay_faulted);

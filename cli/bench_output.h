@@ -25,7 +25,8 @@ typedef struct cli_bench_row {
     double npu_share; /* of the multiply-adds in passes of several rows, warm-up included */
     uint64_t npu_declined, npu_redone, npu_faults;
     bool npu_off; /* it switched itself off */
-    uint64_t overlay_planned, overlay_submitted, overlay_in_time, overlay_late, overlay_faulted, overlay_bytes;
+    uint64_t overlay_planned, overlay_submitted, overlay_busy, overlay_rested, overlay_in_time, overlay_late,
+        overlay_faulted, overlay_bytes;
 } cli_bench_row;
 
 /* Columns of the markdown table that are only there when asked for. */

@@ -160,12 +160,13 @@ static void say_overlay(const ork_overlay_stats *overlay)
         return;
     cli_say(
         "overlay: %u chains a token, %s of %s sensitive weights; %llu planned, %llu submitted, %llu in time (%.1f %%), "
-        "%llu late, %llu faulted, %llu found the NPU busy; %s of int8 weights used",
+        "%llu late, %llu faulted, %llu found the NPU busy, %llu rested; %s of int8 weights used",
         overlay->chains, cli_format_bytes(overlay->resident_bytes, text[0], sizeof text[0]),
         cli_format_bytes(overlay->sensitive_bytes, text[1], sizeof text[1]), (unsigned long long)overlay->planned,
         (unsigned long long)overlay->submitted, (unsigned long long)overlay->in_time,
         100 * cli_overlay_hit_rate(overlay), (unsigned long long)overlay->late, (unsigned long long)overlay->faulted,
-        (unsigned long long)overlay->busy, cli_format_bytes(overlay->bytes, text[2], sizeof text[2]));
+        (unsigned long long)overlay->busy, (unsigned long long)overlay->rested,
+        cli_format_bytes(overlay->bytes, text[2], sizeof text[2]));
 }
 
 static json_t *overlay_json(const cli_settings *settings, const ork_overlay_stats *overlay)
@@ -182,6 +183,7 @@ static json_t *overlay_json(const cli_settings *settings, const ork_overlay_stat
     cli_json_set_integer(object, "planned", overlay->planned);
     cli_json_set_integer(object, "submitted", overlay->submitted);
     cli_json_set_integer(object, "busy", overlay->busy);
+    cli_json_set_integer(object, "rested", overlay->rested);
     cli_json_set_integer(object, "in_time", overlay->in_time);
     cli_json_set_integer(object, "late", overlay->late);
     cli_json_set_integer(object, "faulted", overlay->faulted);

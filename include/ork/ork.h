@@ -528,9 +528,9 @@ typedef struct ork_overlay_stats {
     char why[256];    /* why not, where it was wished; else "" */
     uint32_t chains;  /* of one token */
     uint64_t resident_bytes, sensitive_bytes; /* int8 weights of the plan, and of all matrices that it was made from */
-    /* Chains since creation: planned = submitted + busy (NPU not free, recovering or off), submitted = in_time + late +
-     * faulted + what was not asked for yet. */
-    uint64_t planned, submitted, busy, in_time, late, faulted;
+    /* Chains since creation: planned = submitted + busy (NPU not free, recovering or off) + rested (hardly ever in time of
+     * late), submitted = in_time + late + faulted + what was not asked for yet. */
+    uint64_t planned, submitted, busy, rested, in_time, late, faulted;
     uint64_t bytes; /* int8 weights behind results that were used */
 } ork_overlay_stats;
 

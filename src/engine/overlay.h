@@ -29,8 +29,8 @@ struct ork_overlay {
     /* The chain that a matrix is a member of, and where its channels stand in the chain's results; ORK_OVERLAY_NONE: of none.
      * Cheap. */
     uint32_t (*find)(void *context, const struct ork_matrix *w, uint32_t *first_channel);
-    /* Whether it is worth preparing an input for begin. A hint. */
-    bool (*is_free)(void *context);
+    /* Whether it is worth preparing a chain's input for begin. A hint. */
+    bool (*is_free)(void *context, uint32_t chain);
     /* Hands over the chain's input, a row with one scale, which is copied. True: there will be something to ask for. x NULL: a
      * begin that was not worth it, which is counted. */
     bool (*begin)(void *context, uint32_t chain, const struct ork_activation *x);

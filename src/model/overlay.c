@@ -76,6 +76,7 @@ static ork_status attach_plan(const struct ork_model *model, const struct ork_mo
         .chains = chains,
         .count = (uint32_t)plan->entry_count,
         .late = params->mode == ORK_OVERLAY_LATE,
+        .rests = !params->all && !params->window_us,
         .token_ns = params->window_us ? plan->entry_count * 2000ull * params->window_us : to_ns(plan->token_s),
     };
     if (!status)
@@ -162,6 +163,7 @@ void ork_model_count_overlay(ork_npu *npu, ork_overlay_stats *stats)
     stats->planned = counts.planned;
     stats->submitted = counts.submitted;
     stats->busy = counts.busy;
+    stats->rested = counts.rested;
     stats->in_time = counts.in_time;
     stats->late = counts.late;
     stats->faulted = counts.faulted;

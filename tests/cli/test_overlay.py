@@ -1,18 +1,19 @@
 """--overlay: what is used, late, dropped and why is said in text, JSON and bench rows; the same seed has the same text and
-statistics; without results the text is the base's; mistakes are refused."""
+statistics; without results the text is the base's; chains that are never in time rest, but not where all are measured; mistakes
+are refused."""
 
 import json
 import re
 import unittest
 
-from support import ProgramTest
+from support import SOURCE, ProgramTest
 
 # One token at a time; the NPU for chains alone.
 COMMON = ("-no-cnv", "--temp", "0", "-t", "2", "--activation-block", "-1")
 SOFT = ("--npu", "soft", "--npu-rows", "100000")
 ALL = ("--overlay", "on", "--overlay-all", "--overlay-window", "100000")
 SOME = ("--overlay", "on", "--overlay-all", "--overlay-window", "500")
-COUNTS = ("planned", "submitted", "busy", "in_time", "late", "faulted", "bytes")
+COUNTS = ("planned", "submitted", "busy", "rested", "in_time", "late", "faulted", "bytes")
 FIELDS = {"mode", "on", "why", "chains", "resident_bytes", "sensitive_bytes", "hit_rate", *COUNTS}
 
 
@@ -22,7 +23,7 @@ class Overlay(ProgramTest):
 
     def check(self, overlay):
         self.assertEqual(set(overlay), FIELDS)
-        self.assertEqual(overlay["planned"], overlay["submitted"] + overlay["busy"])
+        self.assertEqual(overlay["planned"], overlay["submitted"] + overlay["busy"] + overlay["rested"])
         self.assertEqual(overlay["submitted"], overlay["in_time"] + overlay["late"] + overlay["faulted"])
         wanted = overlay["in_time"] / overlay["submitted"] if overlay["submitted"] else 0
         self.assertAlmostEqual(overlay["hit_rate"], wanted, delta=1e-6)
@@ -64,10 +65,32 @@ class Overlay(ProgramTest):
                 outcomes.append([overlay[name] for name in COUNTS])
         self.assertEqual(len({tuple(outcome) for outcome in outcomes}), len(outcomes))
 
+    def test_rests(self):
+        board = json.loads((SOURCE / "boards" / "rk3588.json").read_text(encoding="utf-8"))
+        for key in ("submit_us", "complete_us", "task_us", "host_call_us", "host_core_us"):
+            board["npu"][key]["value"] = 0.3
+        figures = self.folder / "quick.json"
+        figures.write_text(json.dumps(board), encoding="utf-8")
+        base = self.answer("--nested", "base", tokens=60)["text"]
+        quick = (*SOFT, "--npu-board", figures, "--overlay", "on")
+        late = ("--npu-faults", "late:us=50")
+        good = self.check(self.answer(*quick, tokens=60)["npu"]["overlay"])
+        self.assertGreater(good["chains"], 0)
+        self.assertEqual((good["rested"], good["in_time"]), (0, good["planned"]))
+        one, two = (self.answer(*quick, *late, tokens=60) for _ in range(2))
+        rested = self.check(one["npu"]["overlay"])
+        self.assertEqual(one["text"], base)
+        self.assertEqual(rested, two["npu"]["overlay"])
+        self.assertEqual((rested["in_time"], rested["planned"]), (0, good["planned"]))
+        self.assertGreater(rested["rested"], rested["planned"] / 2)
+        # Measurements have every chain begun.
+        for all_of_them in (("--overlay-all",), ("--overlay-window", "1")):
+            self.assertEqual(self.check(self.answer(*quick, *late, *all_of_them, tokens=60)["npu"]["overlay"])["rested"], 0)
+
     def test_in_words(self):
         errors = self.ork("run", self.pack("n8"), *COMMON, "-p", "a", "-n", "5", *SOFT, *ALL, "--stats").stderr
         said = re.search(r"(?m)^ork: overlay: (\d+) chains a token, (\S+ \S+) of (\S+ \S+) sensitive weights; (\d+) planned, "
-                         r"(\d+) submitted, (\d+) in time \(100\.0 %\), 0 late, 0 faulted, 0 found the NPU busy; "
+                         r"(\d+) submitted, (\d+) in time \(100\.0 %\), 0 late, 0 faulted, 0 found the NPU busy, 0 rested; "
                          r"\S+ \S+ of int8 weights used$", errors)
         self.assertTrue(said, errors)
         self.assertEqual(len({said.group(4), said.group(5), said.group(6)}), 1)
@@ -96,7 +119,7 @@ class Overlay(ProgramTest):
         self.assertGreater(overlay["planned"], 0)
 
     def test_bench(self):
-        names = ["overlay_" + name for name in ("planned", "submitted", "in_time", "late", "faulted", "bytes")]
+        names = ["overlay_" + name for name in ("planned", "submitted", "busy", "rested", "in_time", "late", "faulted", "bytes")]
         arguments = ("bench", self.pack("n8"), "-p", "8", "-n", "4", "-r", "1", "-t", "1", "-o", "json")
         prompt, decoding = json.loads(self.ork(*arguments, *SOFT, *ALL).stdout)
         self.assertEqual([prompt[name] for name in names], [0] * len(names))

@@ -114,9 +114,10 @@ static uint32_t find(void *context, const struct ork_matrix *w, uint32_t *first_
     return ORK_OVERLAY_NONE;
 }
 
-static bool is_free(void *context)
+static bool is_free(void *context, uint32_t chain)
 {
     const struct fake *fake = context;
+    (void)chain;
     return !fake->is_taken;
 }
 

@@ -102,7 +102,7 @@ static ork_overlay_stats overlay_stats(const ork_session *session)
     ork_session_stats stats;
     ork_session_get_stats(session, &stats);
     const ork_overlay_stats *overlay = &stats.overlay;
-    assert_int_equal(overlay->planned, overlay->submitted + overlay->busy);
+    assert_int_equal(overlay->planned, overlay->submitted + overlay->busy + overlay->rested);
     assert_true(overlay->submitted >= overlay->in_time + overlay->late + overlay->faulted);
     return *overlay;
 }

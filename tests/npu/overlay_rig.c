@@ -121,7 +121,7 @@ struct ork_npu_overlay_counts rig_counts(ork_npu *npu)
 {
     struct ork_npu_overlay_counts counts;
     ork_npu_overlay_get_counts(npu, &counts);
-    assert_int_equal(counts.planned, counts.submitted + counts.busy);
+    assert_int_equal(counts.planned, counts.submitted + counts.busy + counts.rested);
     assert_int_equal(counts.submitted, counts.in_time + counts.late + counts.faulted + counts.pending);
     return counts;
 }
@@ -131,7 +131,7 @@ void rig_check_counts(ork_npu *npu, const struct rig_hits *hits)
     const struct ork_npu_overlay_counts counts = rig_counts(npu);
     assert_int_equal(hits->wrong, 0);
     assert_int_equal(counts.submitted, hits->begun);
-    assert_int_equal(counts.busy, hits->refused);
+    assert_int_equal(counts.busy + counts.rested, hits->refused);
     assert_int_equal(counts.in_time, hits->used);
     assert_int_equal(counts.late + counts.faulted, hits->missed);
     assert_int_equal(counts.pending, 0);

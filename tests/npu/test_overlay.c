@@ -1,6 +1,7 @@
 /* Guards chains beside the CPU's matmuls of one row, on the software device in virtual time: results have the bits of the
  * kernel table for the full matrices; a chain is used up to the nanosecond at which it is complete and never queued behind
- * another one at the join; late chains wait in order; what becomes of each is counted once; attaching leaves nothing behind. */
+ * another one at the join; late chains wait in order; chains that are hardly ever in time rest and come back; what becomes of
+ * each is counted once; attaching leaves nothing behind. */
 #include "overlay_rig.h"
 
 #include "engine/npu/device/soft.h"
@@ -376,6 +377,123 @@ static void test_forget(void **state)
     rig_chains_free(&chains);
 }
 
+/* ---- rests ---- */
+
+enum { REST_VISITS = 3000 };
+
+struct rests {
+    uint32_t gaps[REST_VISITS], tries; /* begins that were passed over before each try */
+    uint32_t last_gap;                 /* behind the last try */
+    struct ork_npu_overlay_counts counts;
+};
+
+/* One chain is visited once a token, by the script in time or late; what is told beforehand is what happens. */
+static struct rests play_rests(const char *script, bool late, bool rests, uint32_t visits)
+{
+    struct rig_chains chains = {.model.random = 30, .params = {.late = late, .rests = rests}};
+    struct rests played = {.tries = 0};
+    uint64_t random = 31;
+    make_chains(&chains, 1, 64, 64);
+    rig_chains_time(&chains, 10000000, 1000000);
+    chains.params.token_ns = 10000000;
+    ork_npu *npu = rig_open_npu(script);
+    rig_attach_chains(npu, &chains);
+    const struct ork_overlay *overlay = ork_npu_overlay(npu);
+    for (uint32_t i = 0; i < visits; i++) {
+        struct rig_step step;
+        struct ork_overlay_correction correction;
+        rig_step(&step, &chains.chains[0], &random);
+        const bool is_free = overlay->is_free(overlay->context, 0);
+        const bool begun = overlay->begin(overlay->context, 0, is_free ? &step.x : NULL);
+        assert_true(is_free || !begun);
+        if (!begun) {
+            played.last_gap++;
+        } else {
+            played.gaps[played.tries++] = played.last_gap;
+            played.last_gap = 0;
+            if (late)
+                while (overlay->next_correction(overlay->context, 0, &correction))
+                    assert_memory_equal(correction.result, step.right, 64 * sizeof(float));
+            else if (overlay->poll(overlay->context, 0))
+                overlay->done(overlay->context, 0);
+        }
+        rig_step_free(&step);
+    }
+    played.counts = rig_counts(npu);
+    assert_int_equal(played.counts.planned, visits);
+    assert_int_equal(played.counts.submitted, played.tries);
+    assert_int_equal(played.counts.pending, 0);
+    ork_npu_close(npu);
+    rig_chains_free(&chains);
+    return played;
+}
+
+/* A chain that is never in time is tried some times, then ever more rarely up to a bound; when the device is quick again,
+ * the next try brings it back for good. Without rests each begin is a try. */
+static void test_late_chains_rest_and_come_back(void **state)
+{
+    (void)state;
+    for (uint32_t late = 0; late < 2; late++) {
+        const struct rests never = play_rests("late:from=0,us=5000", late, true, REST_VISITS);
+        uint32_t first = 0;
+        while (first < never.tries && !never.gaps[first])
+            first++;
+        assert_true(first >= 8 && first < 16);
+        assert_int_equal(never.gaps[first], ORK_NPU_OVERLAY_REST_FIRST);
+        for (uint32_t i = first + 1; i < never.tries; i++)
+            assert_int_equal(never.gaps[i], never.gaps[i - 1] < ORK_NPU_OVERLAY_REST_MOST ? 2 * never.gaps[i - 1]
+                                                                                          : ORK_NPU_OVERLAY_REST_MOST);
+        assert_int_equal(never.gaps[never.tries - 1], ORK_NPU_OVERLAY_REST_MOST);
+        assert_int_equal(never.counts.late, never.tries);
+        assert_int_equal(never.counts.rested, REST_VISITS - never.tries);
+
+        char script[64]; /* the third rest is the last */
+        snprintf(script, sizeof script, "late:from=%u,us=0;late:from=0,us=5000", first + 2);
+        const struct rests back = play_rests(script, late, true, REST_VISITS);
+        for (uint32_t i = 0; i < back.tries; i++)
+            assert_int_equal(back.gaps[i], i < first + 3 ? never.gaps[i] : 0);
+        assert_int_equal(back.counts.late, first + 2);
+        assert_int_equal(back.counts.in_time, back.tries - first - 2);
+        assert_int_equal(back.counts.rested, 7 * ORK_NPU_OVERLAY_REST_FIRST);
+        assert_int_equal(back.last_gap, 0);
+
+        const struct rests off = play_rests("late:from=0,us=5000", late, false, 100);
+        assert_int_equal(off.tries, 100);
+    }
+}
+
+/* Wrong results are misses like late ones. The jobs in between are the recovery's tests, which come out right. */
+static void test_faulted_chains_rest(void **state)
+{
+    (void)state;
+    const struct rests played = play_rests("flip:every=2", false, true, 200);
+    assert_int_equal(played.counts.faulted, played.tries);
+    assert_true(played.tries < 20);
+    assert_int_equal(played.counts.busy, 0);
+    assert_int_equal(played.counts.rested, 200 - played.tries);
+}
+
+/* By chance: chains in time more often than not are hardly ever passed over, chains hardly ever in time are hardly ever
+ * begun; and the same seed has the same history. */
+static void test_rests_by_chance(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *script;
+        uint32_t least, most; /* tries of 3000 */
+    } cases[] = {{"seed=1;late:p=0.3,us=5000", 2970, REST_VISITS},
+                 {"seed=2;late:p=0.5,us=5000", 2400, REST_VISITS},
+                 {"seed=3;late:p=0.85,us=5000", 12, 240},
+                 {"seed=4;late:p=0.95,us=5000", 12, 100}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct rests one = play_rests(cases[i].script, i % 2, true, REST_VISITS),
+                           two = play_rests(cases[i].script, i % 2, true, REST_VISITS);
+        if (one.tries < cases[i].least || one.tries > cases[i].most)
+            fail_msg("%s: %u tries of %u", cases[i].script, one.tries, REST_VISITS);
+        assert_memory_equal(&one, &two, sizeof one);
+    }
+}
+
 /* ---- with batches ---- */
 
 /* Batches between tokens, longer than a token: the next token begins when the caller has them, and its chains find the
@@ -646,6 +764,9 @@ int main(void)
         cmocka_unit_test(test_busy_at_the_join_is_not_begun),
         cmocka_unit_test(test_late_chains_queue),
         cmocka_unit_test(test_forget),
+        cmocka_unit_test(test_late_chains_rest_and_come_back),
+        cmocka_unit_test(test_faulted_chains_rest),
+        cmocka_unit_test(test_rests_by_chance),
         cmocka_unit_test(test_batches_between_tokens),
         cmocka_unit_test(test_one_user_at_a_time),
         cmocka_unit_test(test_bad_chains_are_refused),

@@ -22,7 +22,7 @@ void ork_cpu_chain_begin(ork_cpu *cpu, struct ork_cpu_chain *chain, const struct
 {
     if (chain->index == ORK_OVERLAY_NONE)
         return;
-    if (!cpu->overlay->is_free(cpu->overlay->context)) {
+    if (!cpu->overlay->is_free(cpu->overlay->context, chain->index)) {
         x = NULL;
     } else if (x->block != x->k_padded) {
         /* The CPU's codes have a scale for each block, a chain's one for the row. */

@@ -53,6 +53,7 @@ struct ork_npu_overlay_params {
     const struct ork_npu_chain *chains; /* copied, in the order of a pass */
     uint32_t count;
     bool late;         /* every chain has one member */
+    bool rests;        /* chains that are hardly ever in time rest, tuning.h */
     uint64_t token_ns; /* where time is virtual: of one token */
 };
 /* What begin, the question and taking over 2,048 results cost the caller: docs/npu.md, bench_npu. */
@@ -72,6 +73,7 @@ const struct ork_overlay *ork_npu_overlay(ork_npu *npu);
 struct ork_npu_overlay_counts {
     uint64_t planned;         /* begins */
     uint64_t submitted, busy; /* of them: begun; not, for the NPU was at something else, off or recovering */
+    uint64_t rested;          /* nor, for the chain rests */
     uint64_t in_time, late, faulted, pending; /* of submitted: used; too late; failed their check; not asked for yet */
     uint64_t bytes;                           /* of int8 weights behind results that were used */
     uint64_t resident_bytes;                  /* of weights, now */

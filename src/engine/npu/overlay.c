@@ -37,6 +37,8 @@ struct chain {
     uint32_t *key; /* [k] */
     float *scales; /* [n] */
     uint32_t slot; /* the last begin's */
+    /* The caller's: how often it was in time of late, and begins that it rests for: the last rest, and what is left of it. */
+    uint32_t rate, rest, rest_left;
 };
 
 struct slot {
@@ -58,7 +60,7 @@ struct member {
 };
 
 struct counters {
-    atomic_ullong planned, submitted, busy, in_time, late, faulted, bytes;
+    atomic_ullong planned, submitted, busy, rested, in_time, late, faulted, bytes;
 };
 
 struct ork_npu_overlay {
@@ -74,6 +76,7 @@ struct ork_npu_overlay {
     uint64_t resident_bytes;
     struct slot slots[ORK_NPU_OVERLAY_SLOTS];
     uint32_t slot_count;
+    bool rests;
     struct counters counters;
     atomic_bool is_cut_off; /* no core is left that sees the chains' domain */
     /* The caller's. */
@@ -183,10 +186,32 @@ static bool is_idle(const struct ork_npu_overlay *overlay, uint64_t begin_ns)
     return (overlay->interface.late ? atomic_load(&npu->recovered_ns) : device_now_ns(overlay)) <= begin_ns;
 }
 
-static bool is_free(void *context)
+static bool is_free(void *context, uint32_t chain)
 {
     struct ork_npu_overlay *overlay = context;
+    if (overlay->chains[chain].rest_left)
+        return false;
     return is_virtual(overlay) || (free_slot(overlay) && is_idle(overlay, 0));
+}
+
+/* What a try of a chain teaches. */
+static void learn(const struct ork_npu_overlay *overlay, struct chain *chain, bool in_time)
+{
+    if (!overlay->rests)
+        return;
+    if (!in_time)
+        chain->rate -= chain->rate / ORK_NPU_OVERLAY_RATE_WEIGHT;
+    else if (chain->rest && chain->rate < ORK_NPU_OVERLAY_RATE_START)
+        chain->rate = ORK_NPU_OVERLAY_RATE_START;
+    else
+        chain->rate += (ORK_NPU_OVERLAY_RATE_ONE - chain->rate) / ORK_NPU_OVERLAY_RATE_WEIGHT;
+    if (in_time)
+        chain->rest = 0;
+    else if (chain->rate < ORK_NPU_OVERLAY_RATE_LEAST)
+        chain->rest = !chain->rest                                  ? ORK_NPU_OVERLAY_REST_FIRST
+                      : chain->rest < ORK_NPU_OVERLAY_REST_MOST / 2 ? chain->rest * 2
+                                                                    : ORK_NPU_OVERLAY_REST_MOST;
+    chain->rest_left = chain->rest;
 }
 
 static bool begin(void *context, uint32_t index, const struct ork_activation *x)
@@ -198,6 +223,11 @@ static bool begin(void *context, uint32_t index, const struct ork_activation *x)
     const uint64_t begin_ns = is_virtual(overlay) ? begin_time_ns(overlay, index) : 0;
     struct slot *slot = free_slot(overlay);
     ork_npu_count(&overlay->counters.planned, 1);
+    if (chain->rest_left) {
+        chain->rest_left--;
+        ork_npu_count(&overlay->counters.rested, 1);
+        return false;
+    }
     if (!x || !slot || !is_idle(overlay, begin_ns)) {
         ork_npu_count(&overlay->counters.busy, 1);
         return false;
@@ -230,11 +260,13 @@ static unsigned drop(struct slot *slot)
 /* Asks once. False: dropped, and counted. */
 static bool ask(struct ork_npu_overlay *overlay, struct slot *slot)
 {
-    const struct chain *chain = &overlay->chains[slot->chain];
+    struct chain *chain = &overlay->chains[slot->chain];
     if (is_virtual(overlay))
         wait_for_owner(overlay, slot);
-    if (atomic_load_explicit(&slot->phase, memory_order_acquire) == SLOT_DONE &&
-        (!is_virtual(overlay) || slot->completed_ns <= slot->begin_ns + chain->window_ns)) {
+    const bool in_time = atomic_load_explicit(&slot->phase, memory_order_acquire) == SLOT_DONE &&
+                         (!is_virtual(overlay) || slot->completed_ns <= slot->begin_ns + chain->window_ns);
+    learn(overlay, chain, in_time);
+    if (in_time) {
         ork_npu_count(&overlay->counters.in_time, 1);
         ork_npu_count(&overlay->counters.bytes, (uint64_t)chain->n * chain->k);
         return true;
@@ -340,6 +372,7 @@ void ork_npu_overlay_get_counts(ork_npu *npu, struct ork_npu_overlay_counts *cou
     counts->planned = read_counter(&c->planned);
     counts->submitted = read_counter(&c->submitted);
     counts->busy = read_counter(&c->busy);
+    counts->rested = read_counter(&c->rested);
     counts->in_time = read_counter(&c->in_time);
     counts->late = read_counter(&c->late);
     counts->faulted = read_counter(&c->faulted);
@@ -495,7 +528,8 @@ static ork_status lay_out(struct ork_npu_overlay *overlay, const struct ork_npu_
                                 .k = (uint32_t)k,
                                 .due_layer = given->due_layer,
                                 .begin_ns = given->begin_ns,
-                                .window_ns = given->window_ns};
+                                .window_ns = given->window_ns,
+                                .rate = ORK_NPU_OVERLAY_RATE_START};
         if (!overlay->buffer_count || sizes[overlay->buffer_count - 1] + bytes > chunk)
             sizes[overlay->buffer_count++] = 0;
         chain->buffer = overlay->buffer_count - 1;
@@ -646,6 +680,7 @@ static ork_status attach(ork_npu *npu, void *argument, ork_error *error)
         .chain_count = params->count,
         .members = calloc((size_t)params->count * ORK_NPU_CHAIN_MEMBERS_MAX, sizeof *overlay->members),
         .buffers = calloc(params->count, sizeof *overlay->buffers),
+        .rests = params->rests,
         .token_ns = params->token_ns,
         .last_chain = ORK_OVERLAY_NONE,
     };
