@@ -84,11 +84,14 @@ static ork_status write_all(int fd, const char *text, const char *path, ork_erro
 
 ork_status ork_perf_save(const ork_perf *perf, const char *path, ork_error *error)
 {
-    char *text = NULL, *part = malloc(strlen(path) + 16);
-    ork_status status = part ? ork_perf_write(perf, &text, error) : ork_error_no_memory(error, path, strlen(path) + 16);
+    const size_t part_bytes = strlen(path) + 16;
+    char *text = NULL, *part = malloc(part_bytes);
+    if (!part)
+        return ork_error_no_memory(error, path, part_bytes);
+    ork_status status = ork_perf_write(perf, &text, error);
     if (status != ORK_OK)
         goto out;
-    snprintf(part, strlen(path) + 16, "%s.%ld", path, (long)getpid() % 1000000);
+    snprintf(part, part_bytes, "%s.%ld", path, (long)getpid() % 1000000);
     const int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0) {
         status = ork_error_errno(error, part, "cannot create");
