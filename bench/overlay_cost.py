@@ -4,7 +4,7 @@
 Owns: the runs and their table. Must not know: how ork plans or computes.
 The pack needs matrices in n8. The NPU is the software device by the clock on the wall, on a core that the CPU's threads leave to it,
 so `--threads` must be less than the cores. Its board file is RK3588's with the times that this machine needs to play it (about); the
-fault script makes it answer late or never. Chains are planned by a calibration of this machine. Plain decoding reads the same base
+fault script makes it answer late or never. Chains are planned by a calibration of this machine playing it. Plain decoding reads the same base
 planes.
 """
 
@@ -26,21 +26,20 @@ CASES = {
 }
 
 
+# The software device sleeps no longer than it takes to play the NPU; what it reaches is measured.
 QUICK = {"submit_us": 5.0, "complete_us": 5.0, "task_us": 1.0, "core_bytes_per_s": 15e9, "shared_bytes_per_s": 28e9}
 
 
 def make_figures(options, directory):
-    """A board file whose NPU is as quick as this machine plays it, and a calibration of this machine with the same NPU: by that one
+    """A board file whose NPU is about as quick as this machine plays it, and a calibration of this machine playing it: by that one
     the chains are planned."""
     board = json.loads((common.ROOT / "boards" / "rk3588.json").read_text(encoding="utf-8"))
     for key, value in QUICK.items():
         board["npu"][key]["value"] = value
     figures, calibration = Path(directory) / "quick.json", Path(directory) / "calibration.json"
     figures.write_text(json.dumps(board), encoding="utf-8")
-    common.run_json([options.ork, "calibrate", "-t", options.threads, "--npu", "soft", "--json", "-q", "-o", calibration], 120)
-    measured = json.loads(calibration.read_text(encoding="utf-8"))
-    measured["npu"].update(QUICK)
-    calibration.write_text(json.dumps(measured), encoding="utf-8")
+    common.run_json([options.ork, "calibrate", "-t", options.threads, "--npu", "soft", "--npu-real-time", "--npu-board", figures,
+                     "--json", "-q", "-o", calibration], 120)
     return figures, calibration
 
 

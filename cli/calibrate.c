@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The software device takes the time that this machine takes to play it, whatever the board is predicted to take. */
+enum { SOFT_TIMEOUT_US = 60 * 1000 * 1000 };
+
 static double number(const json_t *object, const char *key)
 {
     return json_number_value(json_object_get(object, key));
@@ -35,11 +38,18 @@ static void print_figures(const char *text)
     if (npu)
         cli_output_format(
             "\nNPU       %.0f cores at %.0f MHz: %.0f us a submit, %.1f GB/s (one core %.1f), efficiency %.2f\n"
-            "          host packs %.1f, unpacks %.1f, swaps in %.1f GB/s\n",
+            "          host packs %.1f, unpacks %.1f, swaps in %.1f GB/s\n"
+            "bus       %.1f GB/s",
             number(npu, "cores"), number(npu, "clock_hz") * 1e-6, number(npu, "submit_us") + number(npu, "complete_us"),
             number(npu, "shared_bytes_per_s") * 1e-9, number(npu, "core_bytes_per_s") * 1e-9,
             number(npu, "efficiency_i8"), number(npu, "pack_bytes_per_s") * 1e-9,
-            number(npu, "unpack_bytes_per_s") * 1e-9, number(npu, "swap_bytes_per_s") * 1e-9);
+            number(npu, "unpack_bytes_per_s") * 1e-9, number(npu, "swap_bytes_per_s") * 1e-9,
+            number(cpu, "bus_bytes_per_s") * 1e-9);
+    if (npu && number(npu, "chain_fixed_s") > 0)
+        cli_output_format("; chains of one row: %.1f us and %.1f GB/s", number(npu, "chain_fixed_s") * 1e6,
+                          number(npu, "chain_bytes_per_s") * 1e-9);
+    if (npu)
+        cli_output_format("\n");
     json_decref(root);
 }
 
@@ -73,12 +83,16 @@ int cli_calibrate(const cli_settings *settings)
     ork_perf *perf = NULL;
     ork_error error;
     char *text = NULL;
-    int code = cli_affinity_apply(settings, "calibrate");
+    int code = cli_npu_check(settings, "calibrate");
+    if (code == CLI_OK)
+        code = cli_affinity_apply(settings, "calibrate");
     if (code != CLI_OK)
         return code;
     cli_settings wanted = *settings;
     wanted.npu_required =
         wanted.npu_kind != 0; /* what cannot be measured is not to be stored as if it were not there */
+    if (wanted.npu_real_time)
+        wanted.npu_timeout = SOFT_TIMEOUT_US;
     code = cli_npu_open(&wanted, &npu);
     if (code != CLI_OK)
         return code;

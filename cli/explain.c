@@ -188,6 +188,8 @@ int cli_explain(const cli_settings *settings)
         code = cli_usage("explain", "--npu-board is a machine of its own, or the one that --npu soft plays");
     if (code == CLI_OK && settings->npu_board && settings->dispatch_calibration && !settings->npu_kind)
         code = cli_usage("explain", "--npu-board and --calibration are two machines");
+    if (code == CLI_OK && settings->npu_real_time && settings->npu_kind != ORK_NPU_SOFT)
+        code = cli_usage("explain", "--npu-real-time is for --npu soft");
     if (code == CLI_OK && settings->overlay_layers && settings->overlay != ORK_OVERLAY_LATE)
         code = cli_usage("explain", "--overlay-layers needs --overlay late");
     if (code != CLI_OK)

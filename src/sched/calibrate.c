@@ -1,11 +1,12 @@
 /* Owns the order of measurements and how they become a perf model's figures: memory and arithmetic by the CPU engine's
- * probes, regions and quantizing here, an NPU in calibrate_npu.c. Must not know files or routes. */
+ * probes, regions and quantizing here, an NPU in calibrate_npu.c, both at once in calibrate_beside.c. Must not know files or routes. */
 #include "sched/calibrate.h"
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "engine/cpu/probe.h"
+#include "engine/npu/engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,6 +221,8 @@ ork_status ork_calibrate(const ork_calibrate_params *given, ork_perf **out, ork_
         status = measure_host(perf, &params, error);
     if (status == ORK_OK && params.npu)
         status = ork_calibrate_npu(params.npu, perf, error);
+    if (status == ORK_OK && params.npu && !ork_npu_is_virtual(params.npu))
+        status = ork_calibrate_both(&params, perf, error);
     if (status == ORK_OK)
         *out = perf;
     else

@@ -8,5 +8,23 @@
  * efficiency to them; the other figures stay those of the board at the device's clock. Sets has_npu. ORK_FAILURE when the
  * NPU did not compute one of them. */
 ork_status ork_calibrate_npu(ork_npu *npu, struct ork_perf *perf, ork_error *error);
+/* Times chains of one row on one core through the overlay, then the CPU with all threads on one-row weights with such chains
+ * beside it and without. Sets chain_fixed_s, chain_bytes_per_s and bus_bytes_per_s. For NPUs whose time is not virtual. */
+ork_status ork_calibrate_both(const struct ork_calibrate_params *params, struct ork_perf *perf, ork_error *error);
+
+/* ---- what the measurements say, pure ---- */
+
+/* Chain figures with which chains of 64 x 64 and 2048 x 2048 int8 weights are predicted to take as long as they did. */
+void ork_calibrate_fit_chain(struct ork_perf *perf, double short_s, double long_s);
+
+/* Rates while each streams. */
+struct ork_calibrate_beside {
+    double cpu_alone_bytes_per_s, cpu_beside_bytes_per_s; /* beside: of a time in a part of which the NPU streamed */
+    double npu_alone_bytes_per_s, npu_beside_bytes_per_s;
+    double npu_streaming; /* that part, 0 to 1 */
+};
+/* The bus with which ork_perf_share leaves neither more than it kept: it takes the same part of both, the one that lost more
+ * counts. Both keep all: the sum of both. */
+double ork_calibrate_bus(const struct ork_calibrate_beside *measured);
 
 #endif

@@ -151,7 +151,13 @@ struct ork_perf_time ork_perf_predict_chain(const struct ork_perf *perf, const s
     if (!perf->has_npu || !members)
         return never();
     struct ork_npu_work work = {0};
-    struct ork_perf_time time = {.fixed_s = submit_s(perf, 1)};
+    struct ork_npu_profile npu = perf->npu;
+    struct ork_perf_time time = {.fixed_s = perf->chain_fixed_s > 0 ? perf->chain_fixed_s : submit_s(perf, 1)};
+    if (perf->chain_bytes_per_s > 0) {
+        npu.core_bytes_per_s = perf->chain_bytes_per_s;
+        npu.shared_bytes_per_s =
+            npu.shared_bytes_per_s > npu.core_bytes_per_s ? npu.shared_bytes_per_s : npu.core_bytes_per_s;
+    }
     double host_bytes = 0;
     for (uint32_t i = 0; i < group->member_count; i++) {
         const struct ork_group_member *member = &group->members[i];
@@ -166,9 +172,8 @@ struct ork_perf_time ork_perf_predict_chain(const struct ork_perf *perf, const s
         time.transfer_s += count * (member->k / perf->pack_bytes_per_s);
         host_bytes += count * member->n * 4.0 * slices;
     }
-    const double job_s = ork_npu_timing_job(&perf->npu, &work, 1),
-                 task_s = perf->npu.task_us * 1e-6 * (double)work.tasks;
-    time.fixed_s += task_s;
+    const double job_s = ork_npu_timing_job(&npu, &work, 1), task_s = npu.task_us * 1e-6 * (double)work.tasks;
+    time.fixed_s += perf->chain_fixed_s > 0 ? task_s - npu.task_us * 1e-6 : task_s;
     time.compute_s = job_s - task_s;
     time.transfer_s += host_bytes / perf->unpack_bytes_per_s;
     set_bound(&time);

@@ -5,6 +5,7 @@
  *   CPU, m rows      region + sum of members: max(bytes of distinct experts / bytes_per_s, multiply-adds / macs_per_s)
  *   NPU, m rows      submit + complete + host per call and core + the longest core's job (engine/npu/timing.h)
  *                    + rows packed / pack_bytes_per_s + int32 results / unpack_bytes_per_s
+ *   chain            the same with one row and one core; its fixed cost and stream are measured apart where there is an NPU
  *   attention        max(keys and values / attention_bytes_per_s, multiply-adds / macs_per_s of f32)
  *   states           max(read and written / bytes_per_s, multiply-adds / macs_per_s of f32)
  *   both at once     see ork_perf_share */
@@ -50,6 +51,8 @@ struct ork_perf {
 
     bool has_npu;
     struct ork_npu_profile npu;
+    /* Of a chain, measured, the first task included; 0: submit, completion, host, task and stream as above. */
+    double chain_fixed_s, chain_bytes_per_s;
     double pack_bytes_per_s;   /* int8 activations into the NPU's buffers */
     double unpack_bytes_per_s; /* int32 results checked and scaled */
     double swap_bytes_per_s;   /* int8 bricks made resident by the little cores */

@@ -12,7 +12,7 @@
 #include "sched/simulate.h"
 
 #define CALIBRATION_FORMAT "ork-calibration"
-#define CALIBRATION_VERSION 1
+#define CALIBRATION_VERSION 2 /* 1 had no chain figures */
 #define CALIBRATION_BYTES_MAX (64u << 10)
 
 /* A calibration's figures; bounds are wide, they catch wrong units and lost digits. */
@@ -49,6 +49,8 @@ static const struct figure npu_figures[] = {
     {"host_core_us", 0, 1e6, AT(npu.host_core_us)},
     {"host_surface_bytes_per_s", 1e6, 1e13, AT(npu.host_surface_bytes_per_s)},
     {"host_bytes_per_s", 1e6, 1e13, AT(npu.host_bytes_per_s)},
+    {"chain_fixed_s", 0, 1, AT(chain_fixed_s)},
+    {"chain_bytes_per_s", 0, 1e13, AT(chain_bytes_per_s)},
     {"pack_bytes_per_s", 1e6, 1e13, AT(pack_bytes_per_s)},
     {"unpack_bytes_per_s", 1e6, 1e13, AT(unpack_bytes_per_s)},
     {"swap_bytes_per_s", 1e5, 1e13, AT(swap_bytes_per_s)},

@@ -91,6 +91,7 @@ class Calibrate(ProgramTest):
         self.assertEqual(set(figures["cpu"]), set(stored["cpu"]))
         self.assertEqual(figures["npu"]["cores"], 3)
         self.assertEqual(figures["identity"]["npu_driver"], "soft")
+        self.assertEqual((figures["npu"]["chain_fixed_s"], figures["npu"]["chain_bytes_per_s"]), (0, 0))  # nothing to be measured
         for tier in figures["cpu"]["tiers"].values():
             self.assertGreater(tier["bytes_per_s"], 0)
         with_npu = self.json("explain", pack, "--calibration", path, "--npu", "soft", "--rows", "512")
@@ -105,6 +106,24 @@ class Calibrate(ProgramTest):
             self.assertIn(str(value), self.refused("explain", pack, "--calibration", self.folder / "other.json", code=3))
         self.refused("calibrate", "-o", self.folder / "none" / "c.json", code=1)
         self.check_choice(path, pack)
+
+    def test_in_real_time(self):
+        """The figures are those that this machine reaches playing the device, for such devices alone."""
+        path, pack = self.folder / "real.json", self.pack()
+        figures = self.json("calibrate", "--npu", "soft", "--npu-real-time", "-o", path)
+        self.assertEqual(figures["identity"]["npu_driver"], "soft-real-time")
+        for key in ("chain_fixed_s", "chain_bytes_per_s"):
+            self.assertGreater(figures["npu"][key], 0)
+        self.assertGreater(figures["cpu"]["bus_bytes_per_s"], 0)
+        explained = self.json("explain", pack, "--calibration", path, "--npu", "soft", "--npu-real-time", "--rows", "512")
+        self.assertEqual(explained["figures"], "calibration")
+        self.assertTrue(any(group["npu_us"] for group in explained["groups"]))
+        self.assertIn("soft-real-time", self.refused("explain", pack, "--calibration", path, "--npu", "soft", code=3))
+        for command in (("calibrate",), ("explain", pack)):
+            for npu in ((), ("--npu", "off"), ("--npu", "rknpu")):
+                self.assertIn("--npu-real-time is for --npu soft", self.refused(*command, *npu, "--npu-real-time", code=2))
+        self.assertIn("--npu-board is for --npu soft", self.refused("calibrate", "--npu-board", "rk3588", code=2))
+        self.refused("calibrate", "--npu", "soft", "--npu-board", "nosuch", code=3)
 
     def check_choice(self, path, pack):
         """Which figures a session goes by, and explain: a file that is given or refused; the cache's where it counts."""

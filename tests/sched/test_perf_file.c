@@ -33,6 +33,8 @@ static struct ork_perf example(void)
     memset(perf.name, 0, sizeof perf.name);
     strcpy(perf.name, "this machine");
     perf.identity = machine;
+    perf.chain_fixed_s = 2.5e-5;
+    perf.chain_bytes_per_s = 1.25e10;
     return perf;
 }
 
@@ -56,6 +58,7 @@ static void test_round_trip(void **state)
     assert_string_equal(text, again);
     assert_memory_equal(read.tiers, perf.tiers, sizeof perf.tiers);
     assert_true(read.npu.efficiency[0] == perf.npu.efficiency[0] && read.npu.cores == perf.npu.cores);
+    assert_true(read.chain_fixed_s == 2.5e-5 && read.chain_bytes_per_s == 1.25e10);
     assert_true(read.region_s == perf.region_s && read.has_npu && read.bus_bytes_per_s == perf.bus_bytes_per_s);
     assert_int_equal(ork_perf_check_identity(&read.identity, &machine, "a file", &error), ORK_OK);
     free(again);
@@ -88,8 +91,9 @@ static void test_bad_files(void **state)
 {
     (void)state;
     refuse("ork-calibration", "ork-board", ORK_BAD_FILE, "format");
-    refuse("\"version\": 1", "\"version\": 2", ORK_UNSUPPORTED, "version 2");
-    refuse("\"version\": 1", "\"version\": true", ORK_BAD_FILE, "version");
+    refuse("\"version\": 2", "\"version\": 3", ORK_UNSUPPORTED, "version 3");
+    refuse("\"version\": 2", "\"version\": 1", ORK_UNSUPPORTED, "version 1"); /* had no chain figures */
+    refuse("\"version\": 2", "\"version\": true", ORK_BAD_FILE, "version");
     refuse("\"threads\": 4", "\"threads\": 0", ORK_BAD_FILE, "identity.threads");
     refuse("\"threads\": 4", "\"threads\": 1.5", ORK_BAD_FILE, "identity.threads");
     refuse("\"threads\": 4", "\"threads\": \"4\"", ORK_BAD_FILE, "identity.threads");
@@ -101,8 +105,10 @@ static void test_bad_files(void **state)
     refuse("\"nf4\"", "\"nf5\"", ORK_BAD_FILE, "nf4.bytes_per_s");
     refuse("\"cores\": 3", "\"cores\": 99", ORK_BAD_FILE, "npu.cores");
     refuse("\"efficiency_i8\": 0", "\"efficiency_i8\": 7", ORK_BAD_FILE, "npu.efficiency_i8");
+    refuse("\"chain_fixed_s\": ", "\"chain_fixed_s\": -", ORK_BAD_FILE, "npu.chain_fixed_s");
+    refuse("\"chain_bytes_per_s\"", "\"chain_bytes\"", ORK_BAD_FILE, "npu.chain_bytes_per_s");
     refuse("{", "[", ORK_BAD_FILE, "line");
-    refuse("\"format\"", "\"version\": 1, \"format\"", ORK_BAD_FILE, "line");
+    refuse("\"format\"", "\"version\": 2, \"format\"", ORK_BAD_FILE, "line");
 }
 
 static void test_cut_files(void **state)

@@ -78,10 +78,14 @@ struct ork_npu_overlay_counts {
     uint64_t bytes;                           /* of int8 weights behind results that were used */
     uint64_t resident_bytes;                  /* of weights, now */
 };
+/* When the chain that was begun last was complete, on the device's clock; 0 while it is under way. For measurements. */
+uint64_t ork_npu_overlay_completed_ns(const ork_npu *npu, uint32_t chain);
 void ork_npu_overlay_get_counts(ork_npu *npu, struct ork_npu_overlay_counts *counts);
 
 /* Returns when the owner has done what it is at: recovery after a fault is over, or the engine off. */
 void ork_npu_settle(ork_npu *npu);
+/* Whether the device has a clock of its own, on which nothing of this machine can be measured. */
+bool ork_npu_is_virtual(const ork_npu *npu);
 /* The device, for tests; only the owner thread may use it. */
 struct ork_npu_device;
 const struct ork_npu_device *ork_npu_get_device(const ork_npu *npu);

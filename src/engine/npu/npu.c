@@ -250,6 +250,11 @@ const struct ork_offload *ork_npu_offload(ork_npu *npu)
     return &npu->offload;
 }
 
+bool ork_npu_is_virtual(const ork_npu *npu)
+{
+    return npu->capabilities->virtual_time;
+}
+
 const struct ork_npu_device *ork_npu_get_device(const ork_npu *npu)
 {
     return npu->device;

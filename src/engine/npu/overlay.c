@@ -357,6 +357,13 @@ void ork_npu_overlay_note_wait(ork_npu *npu)
         atomic_store_explicit(&npu->waited_ns, npu->clock->now_ns(npu->clock), memory_order_relaxed);
 }
 
+uint64_t ork_npu_overlay_completed_ns(const ork_npu *npu, uint32_t chain)
+{
+    const struct ork_npu_overlay *overlay = npu->overlay;
+    const struct slot *slot = &overlay->slots[overlay->chains[chain].slot];
+    return is_under_way(atomic_load_explicit(&slot->phase, memory_order_acquire)) ? 0 : slot->completed_ns;
+}
+
 static uint64_t read_counter(const atomic_ullong *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);

@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -107,6 +108,7 @@ static void sleep_until_rung(ork_npu *npu, unsigned seen)
 static void *owner_main(void *argument)
 {
     ork_npu *npu = argument;
+    (void)prctl(PR_SET_TIMERSLACK, ORK_NPU_TIMER_SLACK_NS);
     for (;;) {
         unsigned seen = atomic_load(&npu->bell);
         bool served = ork_npu_batch_serve(npu);

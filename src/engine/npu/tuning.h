@@ -35,6 +35,9 @@
 #define ORK_NPU_LOOK_FIRST_US 10u
 #define ORK_NPU_LOOK_LAST_US 100u
 
+/* How much later than asked for the system may end the owner's sleeps: its default of 50 us is as long as a short chain. */
+#define ORK_NPU_TIMER_SLACK_NS 1000ul
+
 /* After a fault: how long a job that does not come is watched before it is cancelled, in deadlines. */
 #define ORK_NPU_GRACE_DEADLINES 4u
 /* Resets tried in a row, and the pause after each: "up to 6 tries" and "about 1 ms settle" were published. */

@@ -15,7 +15,7 @@
 struct ork_npu_device; /* a peer's own */
 
 struct ork_npu_capabilities {
-    const char *driver;      /* "rknpu", "rocket", "soft" */
+    const char *driver;      /* "rknpu", "rocket", "soft", "soft-real-time" */
     char soc[32];            /* "rk3588" */
     char node[64];           /* "/dev/dri/card1" or "" */
     uint32_t driver_version; /* major * 10000 + minor * 100 + patch */

@@ -416,7 +416,7 @@ static void describe(struct soft *soft, const ork_npu_params *params)
 {
     struct ork_npu_capabilities *can = &soft->capabilities;
     *can = (struct ork_npu_capabilities){
-        .driver = "soft",
+        .driver = params->real_time ? "soft-real-time" : "soft",
         .driver_version = ORK_VERSION_MAJOR * 10000 + ORK_VERSION_MINOR * 100 + ORK_VERSION_PATCH,
         .hardware_version = HARDWARE_VERSION,
         .cores = params->cores && params->cores < soft->profile.cores ? params->cores : soft->profile.cores,
