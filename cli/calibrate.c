@@ -46,7 +46,8 @@ static void print_figures(const char *text)
             number(npu, "unpack_bytes_per_s") * 1e-9, number(npu, "swap_bytes_per_s") * 1e-9,
             number(cpu, "bus_bytes_per_s") * 1e-9);
     if (npu && number(npu, "chain_fixed_s") > 0)
-        cli_output_format("; chains of one row: %.1f us and %.1f GB/s", number(npu, "chain_fixed_s") * 1e6,
+        cli_output_format(", chains by one of %.1f; they take %.1f us and %.1f GB/s",
+                          number(npu, "chain_bus_bytes_per_s") * 1e-9, number(npu, "chain_fixed_s") * 1e6,
                           number(npu, "chain_bytes_per_s") * 1e-9);
     if (npu)
         cli_output_format("\n");

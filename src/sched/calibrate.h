@@ -9,7 +9,7 @@
  * NPU did not compute one of them. */
 ork_status ork_calibrate_npu(ork_npu *npu, struct ork_perf *perf, ork_error *error);
 /* Times chains of one row on one core through the overlay, then the CPU with all threads on one-row weights with such chains
- * beside it and without. Sets chain_fixed_s, chain_bytes_per_s and bus_bytes_per_s. For NPUs whose time is not virtual. */
+ * beside it and without. Sets the chain's figures and bus_bytes_per_s. For NPUs whose time is not virtual. */
 ork_status ork_calibrate_both(const struct ork_calibrate_params *params, struct ork_perf *perf, ork_error *error);
 
 /* ---- what the measurements say, pure ---- */
@@ -23,8 +23,8 @@ struct ork_calibrate_beside {
     double npu_alone_bytes_per_s, npu_beside_bytes_per_s;
     double npu_streaming; /* that part, 0 to 1 */
 };
-/* The bus with which ork_perf_share leaves neither more than it kept: it takes the same part of both, the one that lost more
- * counts. Both keep all: the sum of both. */
-double ork_calibrate_bus(const struct ork_calibrate_beside *measured);
+/* The buses with which ork_perf_share leaves each the part that it kept. Where one keeps all, it is the sum of both, or what
+ * perf's bus was if that is more. */
+void ork_calibrate_fit_buses(struct ork_perf *perf, const struct ork_calibrate_beside *measured);
 
 #endif

@@ -48,13 +48,20 @@ void ork_calibrate_fit_chain(struct ork_perf *perf, double short_s, double long_
     }
 }
 
-double ork_calibrate_bus(const struct ork_calibrate_beside *m)
+static double bus_of(double part, double both, double assumed)
+{
+    return part < 1 ? part * both : both > assumed ? both : assumed;
+}
+
+void ork_calibrate_fit_buses(struct ork_perf *perf, const struct ork_calibrate_beside *m)
 {
     const double streaming = clamp(m->npu_streaming, 0.01, 1);
     const double lost = 1 - m->cpu_beside_bytes_per_s / m->cpu_alone_bytes_per_s;
     const double cpu_part = clamp(1 - lost / streaming, 0.05, 1),
                  npu_part = clamp(m->npu_beside_bytes_per_s / m->npu_alone_bytes_per_s, 1e-6, 1);
-    return (cpu_part < npu_part ? cpu_part : npu_part) * (m->cpu_alone_bytes_per_s + m->npu_alone_bytes_per_s);
+    const double both = m->cpu_alone_bytes_per_s + m->npu_alone_bytes_per_s, assumed = perf->bus_bytes_per_s;
+    perf->bus_bytes_per_s = clamp(bus_of(cpu_part, both, assumed), 1e6, 1e14);
+    perf->chain_bus_bytes_per_s = clamp(bus_of(npu_part, both, assumed), 1e6, 1e14);
 }
 
 /* ---- chains ---- */
@@ -70,6 +77,7 @@ struct beside {
     uint32_t chain;          /* under way; CHAINS: none */
     uint64_t begun_ns;
     uint32_t next_chain;
+    float results[LONG_N];
     double overhead_s; /* of a long chain's time, what is no stream */
 };
 
@@ -89,8 +97,10 @@ static ork_status look(struct beside *b, double *seconds, ork_error *error)
     *seconds = 0;
     if (!completed_ns && ork_clock_now_ns() - b->begun_ns < CHAIN_MOST_NS)
         return ORK_OK;
-    if (!b->overlay->poll(b->overlay->context, b->chain))
+    const float *results = b->overlay->poll(b->overlay->context, b->chain);
+    if (!results)
         return ork_error_set(error, ORK_FAILURE, "npu", -1, "the NPU did not finish a chain");
+    memcpy(b->results, results, (b->chain ? LONG_N : SHORT_N) * sizeof *results);
     b->overlay->done(b->overlay->context, b->chain);
     b->chain = CHAINS;
     *seconds = completed_ns > b->begun_ns ? (double)(completed_ns - b->begun_ns) * 1e-9 : 1e-9;
@@ -134,9 +144,9 @@ static ork_status time_chains(struct beside *b, ork_error *error)
 
 /* What the NPU did in a window. */
 struct streamed {
-    uint32_t chains; /* complete in it, or the one that was begun */
-    double seconds;  /* of their time, as far as it is stream */
-    double within_s; /* of that, in the window */
+    uint32_t chains;       /* complete in it, or the one that was begun */
+    double seconds;        /* of their time, as far as it is stream */
+    double within_s, part; /* of that, in the window; of the window */
 };
 
 static double stream_of(const struct beside *b, double seconds)
@@ -159,12 +169,12 @@ static ork_status turn_of_chains(struct beside *b, struct streamed *streamed, or
 }
 
 /* The chain that is under way when the CPU is done. */
-static ork_status end_of_chains(struct beside *b, struct streamed *streamed, ork_error *error)
+static ork_status end_of_chains(struct beside *b, struct streamed *streamed, double window_s, ork_error *error)
 {
     double seconds;
-    if (b->chain == CHAINS)
-        return ORK_OK;
-    streamed->within_s += stream_of(b, (double)(ork_clock_now_ns() - b->begun_ns) * 1e-9);
+    if (b->chain != CHAINS)
+        streamed->within_s += stream_of(b, (double)(ork_clock_now_ns() - b->begun_ns) * 1e-9);
+    streamed->part = streamed->within_s / window_s;
     const ork_status status = wait(b, &seconds, error);
     if (status == ORK_OK && !streamed->chains) {
         streamed->chains = 1;
@@ -173,43 +183,43 @@ static ork_status end_of_chains(struct beside *b, struct streamed *streamed, ork
     return status;
 }
 
-/* The CPU multiplies matrix after matrix, each a region of one row; with `streamed` chains run beside it. */
-static ork_status run_window(struct beside *b, struct streamed *streamed, double *bytes_per_s, double *wall_s,
-                             ork_error *error)
+/* The CPU multiplies matrix after matrix, each a region of one row; with `streamed` chains run beside it, and what they cost
+ * the caller is part of the time. */
+static ork_status run_window(struct beside *b, struct streamed *streamed, double *bytes_per_s, ork_error *error)
 {
     double seconds = 0, bytes = 0;
     ork_status status = ork_probe_poll(&b->probe, error);
     const uint64_t begun_ns = ork_clock_now_ns();
-    for (*wall_s = 0; status == ORK_OK && *wall_s < WINDOW_S;
-         *wall_s = (double)(ork_clock_now_ns() - begun_ns) * 1e-9) {
+    while (status == ORK_OK && seconds < WINDOW_S) {
         if (streamed)
             status = turn_of_chains(b, streamed, error);
         struct ork_probe_weights one = b->weights;
         one.matrices += b->next_matrix++ % b->weights.count;
         one.count = 1;
         if (status == ORK_OK)
-            seconds += ork_probe_multiply(&b->probe, &one, b->probe.threads_most, 1);
+            (void)ork_probe_multiply(&b->probe, &one, b->probe.threads_most, 1);
         bytes += (double)b->weights.bytes / b->weights.count;
+        seconds = (double)(ork_clock_now_ns() - begun_ns) * 1e-9;
     }
     if (status == ORK_OK && streamed)
-        status = end_of_chains(b, streamed, error);
+        status = end_of_chains(b, streamed, seconds, error);
     *bytes_per_s = bytes / seconds;
     return status;
 }
 
 static ork_status run_windows(struct beside *b, ork_error *error)
 {
-    double alone[WINDOWS], beside[WINDOWS], npu[WINDOWS], streaming[WINDOWS], wall_s;
-    ork_status status = run_window(b, NULL, &alone[0], &wall_s, error); /* warm */
+    double alone[WINDOWS], beside[WINDOWS], npu[WINDOWS], streaming[WINDOWS];
+    ork_status status = run_window(b, NULL, &alone[0], error); /* warm */
     for (uint32_t i = 0; i < WINDOWS && status == ORK_OK; i++) {
         struct streamed streamed = {0};
-        status = run_window(b, NULL, &alone[i], &wall_s, error);
+        status = run_window(b, NULL, &alone[i], error);
         if (status == ORK_OK)
-            status = run_window(b, &streamed, &beside[i], &wall_s, error);
+            status = run_window(b, &streamed, &beside[i], error);
         if (status != ORK_OK)
             return status;
         npu[i] = streamed.chains * (double)LONG_N * LONG_K / streamed.seconds;
-        streaming[i] = streamed.within_s / wall_s;
+        streaming[i] = streamed.part;
         beside[i] /= alone[i];
     }
     if (status != ORK_OK)
@@ -221,11 +231,7 @@ static ork_status run_windows(struct beside *b, ork_error *error)
         .npu_streaming = ork_probe_median(streaming, WINDOWS),
     };
     measured.cpu_beside_bytes_per_s = measured.cpu_alone_bytes_per_s * ork_probe_median(beside, WINDOWS);
-    const double both = measured.cpu_alone_bytes_per_s + measured.npu_alone_bytes_per_s,
-                 bus = ork_calibrate_bus(&measured);
-    /* Where both get what they get alone, the bus carries at least that; else what was measured. */
-    if (bus < both || bus > b->perf->bus_bytes_per_s)
-        b->perf->bus_bytes_per_s = clamp(bus, 1e6, 1e14);
+    ork_calibrate_fit_buses(b->perf, &measured);
     return ORK_OK;
 }
 

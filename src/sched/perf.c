@@ -182,7 +182,9 @@ struct ork_perf_time ork_perf_predict_chain(const struct ork_perf *perf, const s
 
 struct ork_perf_rates ork_perf_share(const struct ork_perf *perf, double cpu_bytes_per_s, double npu_bytes_per_s)
 {
-    const double both = cpu_bytes_per_s + npu_bytes_per_s;
-    const double part = both > perf->bus_bytes_per_s ? perf->bus_bytes_per_s / both : 1;
-    return (struct ork_perf_rates){cpu_bytes_per_s * part, npu_bytes_per_s * part};
+    const double both = cpu_bytes_per_s + npu_bytes_per_s,
+                 chain_bus = perf->chain_bus_bytes_per_s > 0 ? perf->chain_bus_bytes_per_s : perf->bus_bytes_per_s;
+    const double cpu_part = both > perf->bus_bytes_per_s ? perf->bus_bytes_per_s / both : 1,
+                 npu_part = both > chain_bus ? chain_bus / both : 1;
+    return (struct ork_perf_rates){cpu_bytes_per_s * cpu_part, npu_bytes_per_s * npu_part, cpu_part, npu_part};
 }

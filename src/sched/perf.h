@@ -57,7 +57,8 @@ struct ork_perf {
     double unpack_bytes_per_s; /* int32 results checked and scaled */
     double swap_bytes_per_s;   /* int8 bricks made resident by the little cores */
 
-    double bus_bytes_per_s; /* that CPU and NPU get together, see ork_perf_share */
+    double bus_bytes_per_s;       /* that CPU and NPU get together, see ork_perf_share */
+    double chain_bus_bytes_per_s; /* the same, by what the NPU lost; 0: not measured, as by what the CPU lost */
 };
 
 /* ---- prediction, pure ---------------------------------------------------------------------------------------------- */
@@ -93,9 +94,11 @@ struct ork_perf_time ork_perf_predict_chain(const struct ork_perf *perf, const s
 bool ork_perf_npu_can(const struct ork_group_member *member);
 
 /* Rates of both while both stream. If they sum to less than the bus carries, nothing changes. Else each keeps its part in
- * proportion to its own rate: the controller serves requests as they come, and who asks more often gets more. */
+ * proportion to its own rate: the controller serves requests as they come, and who asks more often gets more. Measured
+ * machines may let one lose more than the other: then each has a bus of its own. */
 struct ork_perf_rates {
     double cpu_bytes_per_s, npu_bytes_per_s;
+    double cpu_part, npu_part; /* that each keeps */
 };
 struct ork_perf_rates ork_perf_share(const struct ork_perf *perf, double cpu_bytes_per_s, double npu_bytes_per_s);
 

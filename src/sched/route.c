@@ -121,7 +121,8 @@ struct ork_route_chain ork_route_beside(const struct ork_perf *perf, const struc
     const struct ork_perf_rates rates = ork_perf_share(perf, cpu_rate, own_rate);
     chain.time.seconds += stream_s * (own_rate / rates.npu_bytes_per_s - 1);
     /* The CPU loses time while the chain draws what it would draw alone, or until the CPU is done. */
-    const double both_s = stream_s < cpu->transfer_s ? stream_s : cpu->transfer_s;
+    const double drawn_s = stream_s * (rates.cpu_part / rates.npu_part);
+    const double both_s = drawn_s < cpu->transfer_s ? drawn_s : cpu->transfer_s;
     chain.slowdown_s = both_s * (cpu_rate / rates.cpu_bytes_per_s - 1);
     return chain;
 }

@@ -251,15 +251,38 @@ static void test_share(void **state)
     rates = ork_perf_share(&perf, 30e9, 30e9);
     assert_float_equal(rates.cpu_bytes_per_s, 15e9, 1);
     assert_float_equal(rates.cpu_bytes_per_s + rates.npu_bytes_per_s, 30e9, 1);
+    perf.chain_bus_bytes_per_s = 15e9;
+    rates = ork_perf_share(&perf, 30e9, 30e9);
+    assert_float_equal(rates.cpu_bytes_per_s, 15e9, 1);
+    assert_float_equal(rates.npu_bytes_per_s, 7.5e9, 1);
+}
+
+/* Where the NPU loses more than the CPU, its chain takes longer, and for so long the CPU loses its own, lesser part. */
+static void test_uneven_shares(void **state)
+{
+    (void)state;
+    struct ork_perf perf = board();
+    const struct ork_group one = group(ORK_GROUP_HEAD, ORK_TIER_N8, 1024, 1024, 1, 1, 1);
+    const struct ork_perf_time cpu = {.bytes = 20e9, .transfer_s = 1}, alone = ork_perf_predict_chain(&perf, &one, 1);
+    const double both = 20e9 + alone.bytes / alone.compute_s;
+    perf.bus_bytes_per_s = 0.9 * both;
+    const struct ork_route_chain even = ork_route_beside(&perf, &one, 1, &cpu);
+    assert_float_equal(even.time.seconds, alone.seconds + alone.compute_s * (1 / 0.9 - 1), 1e-9);
+    assert_float_equal(even.slowdown_s, alone.compute_s / 0.9 * 0.1, 1e-9);
+    perf.chain_bus_bytes_per_s = 0.6 * both;
+    const struct ork_route_chain uneven = ork_route_beside(&perf, &one, 1, &cpu);
+    assert_float_equal(uneven.time.seconds, alone.seconds + alone.compute_s * (1 / 0.6 - 1), 1e-9);
+    assert_float_equal(uneven.slowdown_s, alone.compute_s / 0.6 * 0.1, 1e-9);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formulas),    cmocka_unit_test(test_published_crossover),
-        cmocka_unit_test(test_monotone),    cmocka_unit_test(test_slower_engines),
-        cmocka_unit_test(test_decisions),   cmocka_unit_test(test_overlay),
-        cmocka_unit_test(test_without_npu), cmocka_unit_test(test_share),
+        cmocka_unit_test(test_formulas),      cmocka_unit_test(test_published_crossover),
+        cmocka_unit_test(test_monotone),      cmocka_unit_test(test_slower_engines),
+        cmocka_unit_test(test_decisions),     cmocka_unit_test(test_overlay),
+        cmocka_unit_test(test_without_npu),   cmocka_unit_test(test_share),
+        cmocka_unit_test(test_uneven_shares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
