@@ -22,6 +22,7 @@ static json_t *matrices_json(const ork_explained_group *group)
         cli_json_set_integer(item, "inputs", member->inputs);
         cli_json_set_integer(item, "experts", member->experts);
         cli_json_set_integer(item, "experts_used", member->experts_used);
+        cli_json_set_integer(item, "overlay_channels", member->overlay_channels);
         json_object_set_new(item, "npu_rows_min", member->rows_min ? json_integer(member->rows_min) : json_null());
         json_array_append_new(list, item);
     }
@@ -48,6 +49,7 @@ static json_t *plan_json(const ork_explanation *explanation)
     cli_json_set_integer(item, "groups", explanation->overlay_groups);
     cli_json_set_integer(item, "bytes", explanation->overlay_bytes);
     cli_json_set_integer(item, "sensitive_bytes", explanation->sensitive_bytes);
+    cli_json_set_number(item, "gain", explanation->overlay_gain);
     cli_json_set_text(item, "limit", explanation->overlay_limit);
     cli_json_set_number(item, "decode_alone_tokens_per_second", explanation->decode_alone_tokens_per_second);
     return item;
@@ -132,10 +134,11 @@ static void print_plan(const ork_explanation *explanation)
         cli_output_format("none, no matrix is n8 (ork pack --tier REGEX=n8)\n");
         return;
     }
-    cli_output_format("%zu groups with a chain, %s of %s sensitive bytes (%.1f %%)", explanation->overlay_groups,
+    cli_output_format("%zu groups with a chain, %s of %s sensitive bytes (%.1f %%) with %.1f %% of what they lack", explanation->overlay_groups,
                       cli_format_bytes(explanation->overlay_bytes, text[0], sizeof text[0]),
                       cli_format_bytes(explanation->sensitive_bytes, text[1], sizeof text[1]),
-                      100.0 * (double)explanation->overlay_bytes / (double)explanation->sensitive_bytes);
+                      100.0 * (double)explanation->overlay_bytes / (double)explanation->sensitive_bytes,
+                      100.0 * explanation->overlay_gain);
     if (explanation->overlay_bytes < explanation->sensitive_bytes)
         cli_output_format("; most of the rest is left out for: %s", explanation->overlay_limit);
     cli_output_format("\ndecode without chains: %.1f tokens/s\n", explanation->decode_alone_tokens_per_second);

@@ -223,7 +223,7 @@ const cli_option cli_options[] = {
      "published system: address spaces full of experts; default: 1, streaming 2", FIELD(simulate_domains), .minimum = 1,
      .maximum = 16},
     {CLI_NUMBER, CLI_SIMULATE, NAMES("--slowdown-max"), "X",
-     "overlay, late: part of the CPU's time that chains may cost; default: 0.02", FIELD(simulate_slowdown),
+     "overlay, late: part of the CPU's time that chains may cost; default: 0.01", FIELD(simulate_slowdown),
      .minimum = 0.0001, .maximum = 1},
     {CLI_INTEGER, CLI_SIMULATE, NAMES("--npu-memory"), "MB",
      "overlay, late: MiB for weights in the NPU's memory; default: half of what the weights leave of the board's",

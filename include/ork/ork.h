@@ -456,6 +456,7 @@ typedef struct ork_explained_member {
     uint32_t channels, inputs;      /* of one matrix */
     uint32_t experts, experts_used; /* of a stack; a plain matrix: 1 and 1 */
     uint32_t rows_min;              /* from so many rows on it goes to a session's NPU, each expert by its own; 0: never */
+    uint32_t overlay_channels;      /* one row, of the plan: how many of its channels a chain has, those that lack most */
 } ork_explained_member;
 
 typedef struct ork_explained_group {
@@ -495,6 +496,7 @@ typedef struct ork_explanation {
     size_t overlay_groups;    /* that have a chain */
     uint64_t overlay_bytes;   /* int8 bytes of all chains, resident in one domain */
     uint64_t sensitive_bytes; /* int8 bytes of all n8 matrices that a token reads */
+    double overlay_gain;      /* of what these matrices lack without the NPU, the part that the chains have; 0 to 1 */
     const char *overlay_limit; /* what kept most of the rest out, as `why` of a group */
     double decode_alone_tokens_per_second; /* base planes without chains */
 } ork_explanation;

@@ -3,6 +3,7 @@
 #include "engine/npu/device/device.h"
 #include "engine/npu/engine.h"
 #include "engine/npu/tuning.h"
+#include "model/channels.h"
 #include "model/groups.h"
 #include "sched/plan.h"
 
@@ -84,14 +85,18 @@ struct pass {
 };
 
 /* What the plan says of a group instead of the group alone: its chain waits for others, and is polled when it says. */
-static void explain_entry(const struct ork_plan_entry *entry, ork_explained_group *group)
+static void explain_entry(const struct ork_plan_entry *entry, const struct ork_group *group,
+                          ork_explained_group *result)
 {
-    group->seconds = group->cpu_seconds + entry->slowdown_s;
-    group->npu_seconds = entry->chain_s;
-    group->overlay_bytes = entry->bytes;
-    group->overlay_begin_seconds = entry->begin_s;
-    group->overlay_window_seconds = entry->window_s;
-    group->overlay_slowdown_seconds = entry->slowdown_s;
+    result->seconds = result->cpu_seconds + entry->slowdown_s;
+    result->npu_seconds = entry->chain_s;
+    result->overlay_bytes = entry->bytes;
+    result->overlay_begin_seconds = entry->begin_s;
+    result->overlay_window_seconds = entry->window_s;
+    result->overlay_slowdown_seconds = entry->slowdown_s;
+    for (uint32_t i = 0; i < group->member_count; i++)
+        if (entry->parts[i])
+            result->members[i].overlay_channels = ork_group_part_channels(&group->members[i], entry->parts[i]);
 }
 
 /* One pass of `rows` rows at the end of `context` positions; groups (may be NULL) receives its routes. base: the CPU reads base
@@ -115,7 +120,8 @@ static struct pass predict_pass(const struct ork_perf *perf, const struct ork_mo
         struct ork_route_query own = query;
         own.rows = group->kind == ORK_GROUP_HEAD ? 1 : rows;
         const bool planned = plan && entry < plan->entry_count && plan->entries[entry].group == i;
-        own.overlay_members = planned ? plan->entries[entry].members : 0;
+        const struct ork_group chain = planned ? ork_plan_chain(group, &plan->entries[entry]) : (struct ork_group){0};
+        own.overlay_chain = planned ? &chain : NULL;
         own.overlay_limit = plan ? plan->limits[i] : ORK_ROUTE_NOT_SENSITIVE;
         const struct ork_route_choice choice = ork_route_choose(perf, group, &own);
         const double macs = ork_group_macs(group, own.rows);
@@ -123,7 +129,7 @@ static struct pass predict_pass(const struct ork_perf *perf, const struct ork_mo
             groups[i] = explain_group(group, &choice, own.rows, query.nested_base);
             explain_members(perf, group, &groups[i]);
             if (planned)
-                explain_entry(&plan->entries[entry], &groups[i]);
+                explain_entry(&plan->entries[entry], group, &groups[i]);
         }
         entry += planned;
         pass.seconds += choice.seconds;
@@ -151,6 +157,7 @@ static void explain_plan(const struct ork_plan *plan, ork_explanation *result)
     result->overlay_groups = plan->entry_count;
     result->overlay_bytes = plan->resident_bytes;
     result->sensitive_bytes = plan->sensitive_bytes;
+    result->overlay_gain = plan->gain_share;
     result->overlay_limit = ork_route_limit_name(plan->limit);
     result->decode_alone_tokens_per_second = 1 / plan->alone_s;
 }
@@ -176,6 +183,8 @@ ork_status ork_explain(const ork_model *model, const ork_perf *perf, const ork_e
     ork_explanation *result = NULL;
     const bool overlay = params.overlay || params.late_layers;
     if (overlay)
+        status = ork_channels_fill_shares(model, &shape, error);
+    if (overlay && status == ORK_OK)
         status = ork_plan_make(perf, &shape, &wanted, params.context, &plan, error);
     if (status != ORK_OK)
         goto out;

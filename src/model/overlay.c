@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "engine/npu/engine.h"
+#include "model/channels.h"
 #include "model/groups.h"
 #include "sched/plan.h"
 
@@ -31,18 +32,46 @@ static uint64_t to_ns(double seconds)
     return seconds > 0 ? (uint64_t)llround(seconds * 1e9) : 0;
 }
 
+static int compare_indices(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* channels[n] with room for all: the first parts' channels, ascending. */
+static ork_status choose_channels(const struct ork_matrix *matrix, uint32_t count, uint32_t *channels, ork_error *error)
+{
+    const ork_status status = ork_channels_rank(matrix, channels, error);
+    if (!status)
+        qsort(channels, count, sizeof *channels, compare_indices);
+    return status;
+}
+
+/* A chain's lists of channels are the caller's to free, also after an error. */
 static ork_status make_chain(const struct ork_model *model, const struct ork_group *group,
-                             const struct ork_plan_entry *entry, struct ork_npu_chain *chain, ork_error *error)
+                             const struct ork_plan_entry *entry, struct ork_npu_chain *chain, uint32_t **lists,
+                             ork_error *error)
 {
     for (uint32_t i = 0; i < group->member_count; i++) {
         if (!(entry->members >> i & 1))
             continue;
         const struct ork_matrix *matrix = ork_model_group_matrix(model, group, i);
         const struct ork_orkpack_tensor *tensor = ork_orkpack_tensor_find(model->pack, matrix->name);
-        ork_status status = ork_matrix_from_pack(model->pack, tensor, &chain->full[chain->member_count], error);
+        const uint32_t m = chain->member_count++, count = ork_group_part_channels(&group->members[i], entry->parts[i]);
+        ork_status status = ork_matrix_from_pack(model->pack, tensor, &chain->full[m], error);
         if (status)
             return status;
-        chain->members[chain->member_count++] = matrix;
+        chain->members[m] = matrix;
+        if (count == matrix->n)
+            continue;
+        lists[m] = malloc(matrix->n * sizeof *lists[m]);
+        if (!lists[m])
+            return ork_error_no_memory(error, "overlay", matrix->n * sizeof *lists[m]);
+        chain->channels[m] = lists[m];
+        chain->channel_counts[m] = count;
+        status = choose_channels(matrix, count, lists[m], error);
+        if (status)
+            return status;
     }
     return ORK_OK;
 }
@@ -59,10 +88,14 @@ static ork_status attach_plan(const struct ork_model *model, const struct ork_mo
                               const struct ork_plan *plan, const ork_overlay_params *params, uint32_t late_layers,
                               ork_npu *npu, const void *user, ork_error *error)
 {
+    const size_t members = plan->entry_count * ORK_NPU_CHAIN_MEMBERS_MAX;
     struct ork_npu_chain *chains = calloc(plan->entry_count, sizeof *chains);
+    uint32_t **lists = calloc(members, sizeof *lists);
     ork_status status = ORK_OK;
-    if (!chains)
-        return ork_error_no_memory(error, "overlay", plan->entry_count * sizeof *chains);
+    if (!chains || !lists) {
+        status = ork_error_no_memory(error, "overlay", plan->entry_count * sizeof *chains);
+        goto out;
+    }
     for (uint32_t i = 0; i < plan->entry_count && !status; i++) {
         const struct ork_plan_entry *entry = &plan->entries[i];
         const struct ork_group *group = &shape->groups[entry->group];
@@ -70,7 +103,7 @@ static ork_status attach_plan(const struct ork_model *model, const struct ork_mo
         if (chains[i].due_layer > model->hp.layers)
             chains[i].due_layer = model->hp.layers;
         set_times(params, entry, i, &chains[i]);
-        status = make_chain(model, group, entry, &chains[i], error);
+        status = make_chain(model, group, entry, &chains[i], &lists[i * ORK_NPU_CHAIN_MEMBERS_MAX], error);
     }
     const struct ork_npu_overlay_params given = {
         .chains = chains,
@@ -81,6 +114,10 @@ static ork_status attach_plan(const struct ork_model *model, const struct ork_mo
     };
     if (!status)
         status = ork_npu_overlay_attach(npu, user, &given, error);
+out:
+    for (size_t i = 0; lists && i < members; i++)
+        free(lists[i]);
+    free(lists);
     free(chains);
     return status;
 }
@@ -102,7 +139,9 @@ static ork_status plan_and_attach(const struct ork_model *model, const struct or
     ork_status status = ork_model_get_shape(model, &shape, error);
     if (status)
         return status;
-    status = ork_plan_make(perf, &shape, &wished, context, &plan, error);
+    status = ork_channels_fill_shares(model, &shape, error);
+    if (!status)
+        status = ork_plan_make(perf, &shape, &wished, context, &plan, error);
     if (status)
         goto out;
     stats->sensitive_bytes = plan.sensitive_bytes;

@@ -1,4 +1,5 @@
 /* Owns the simulator's call for a loaded model: its groups, and what it allows. Must not know formulas. */
+#include "model/channels.h"
 #include "model/groups.h"
 #include "sched/simulate.h"
 
@@ -13,7 +14,9 @@ ork_status ork_simulate_model(const ork_model *model, const ork_simulate_params 
         return status;
     const struct ork_simulate_model simulated = {
         .shape = &shape, .context_max = model->hp.context, .base_alone = model->base_alone};
-    status = ork_simulate_any(params, &simulated, simulation, error);
+    status = ork_channels_fill_shares(model, &shape, error);
+    if (status == ORK_OK)
+        status = ork_simulate_any(params, &simulated, simulation, error);
     ork_model_shape_free(&shape);
     return status;
 }

@@ -54,6 +54,9 @@ bool ork_group_add(struct ork_group *group, const char *name, enum ork_tier tier
         .residual = residual,
     };
     strncpy(member->name, name, sizeof member->name - 1);
+    for (uint32_t part = 0; part < ORK_GROUP_PARTS; part++)
+        member->part_share[part] =
+            (float)(ork_group_part_channels(member, part + 1) - ork_group_part_channels(member, part)) / (float)n;
     return true;
 }
 
@@ -140,4 +143,15 @@ uint64_t ork_group_brick_bytes(const struct ork_group_member *member)
     if (tier && tier->brick_bytes)
         n = ork_round_up(n, tier->brick_channels);
     return ork_tier_sizes(ORK_TIER_I8, n, member->k, &sizes) ? sizes.data_bytes : UINT64_MAX;
+}
+
+uint32_t ork_group_part_channels(const struct ork_group_member *member, uint32_t parts)
+{
+    const uint64_t channels = ork_round_up(ork_divide_up((uint64_t)member->n * parts, ORK_GROUP_PARTS), 32);
+    return channels < member->n ? (uint32_t)channels : member->n;
+}
+
+uint64_t ork_group_part_bytes(const struct ork_group_member *member, uint32_t parts)
+{
+    return ork_round_up(ork_group_part_channels(member, parts), 32) * ork_round_up(member->k, 32);
 }

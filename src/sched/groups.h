@@ -27,6 +27,10 @@ const char *ork_group_kind_name(enum ork_group_kind kind);
 
 #define ORK_GROUP_MEMBERS_MAX 8u
 
+/* A matrix's channels, those that lack most without the NPU first, cut into so many parts: a chain may have the first ones
+ * alone. */
+enum { ORK_GROUP_PARTS = 16 };
+
 struct ork_group_member {
     char name[32];                  /* "q", "gate", "shared up" */
     uint32_t n, k;                  /* of one matrix */
@@ -36,6 +40,8 @@ struct ork_group_member {
     uint64_t base_bytes; /* n8: base plane and scales; else as bytes */
     float sensitivity;   /* of the pack; 0: not measured */
     bool residual;       /* its result is added to the residual stream */
+    float part_share[ORK_GROUP_PARTS]; /* of what all channels lack, by the parts' channels; sum 1. Even where the channels
+                                          are not known (model/channels.h) */
 };
 
 struct ork_group {
@@ -87,5 +93,9 @@ uint64_t ork_model_shape_kv_bytes(const struct ork_model_shape *shape);    /* of
 uint64_t ork_model_shape_state_bytes(const struct ork_model_shape *shape); /* of a sequence, all layers */
 /* int8 bricks of a matrix, of one expert of a stack. */
 uint64_t ork_group_brick_bytes(const struct ork_group_member *member);
+/* Channels and int8 bytes of the first `parts` parts of one matrix. Channels: a multiple of 32 but for the last part's, so
+ * parts of small matrices may have none. Bytes: of whole bricks of 32 x 32. */
+uint32_t ork_group_part_channels(const struct ork_group_member *member, uint32_t parts);
+uint64_t ork_group_part_bytes(const struct ork_group_member *member, uint32_t parts);
 
 #endif

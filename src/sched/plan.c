@@ -14,15 +14,17 @@ struct slot {
     struct ork_perf_time beside; /* what the CPU streams from the submit to the poll */
     double begin_s, poll_s;
     size_t poll_group; /* late: polled when the CPU begins that group; group_count: at the token's end */
-    uint32_t members;
+    uint8_t parts[ORK_GROUP_MEMBERS_MAX];  /* of each member that are taken, the first ones */
+    uint8_t limits[ORK_GROUP_MEMBERS_MAX]; /* enum ork_route_limit: why the part behind them was not */
     uint64_t bytes;
     struct ork_route_chain chain;
 };
 
+/* A part of a member. */
 struct candidate {
-    uint32_t group, member;
+    uint32_t group, member, part;
     uint64_t bytes;
-    double worth;
+    double gain, worth;
 };
 
 /* Sensitive int8 bytes of a group by what kept them out. */
@@ -40,6 +42,7 @@ struct planner {
     struct left_out *left_out; /* [group_count] */
     uint64_t resident_bytes;
     double alone_s, slowdown_s;
+    double gain, gain_all; /* of what was taken, of all that is sensitive */
 };
 
 static ork_status params_check(const struct ork_model_shape *shape, const struct ork_plan_params *params,
@@ -149,7 +152,29 @@ static int compare_candidates(const void *a, const void *b)
         return x->worth > y->worth ? -1 : 1;
     if (x->group != y->group)
         return x->group < y->group ? -1 : 1;
-    return x->member < y->member ? -1 : x->member > y->member;
+    if (x->member != y->member)
+        return x->member < y->member ? -1 : 1;
+    return x->part < y->part ? -1 : x->part > y->part;
+}
+
+/* The parts of a member. Later ones are worth no more than earlier ones, which rounding must not hide: a chain has the first
+ * parts alone. */
+static void list_parts(struct planner *p, uint32_t index, uint32_t member_index, double gain)
+{
+    const struct ork_group *group = &p->shape->groups[index];
+    const struct ork_group_member *member = &group->members[member_index];
+    const double seconds = ork_perf_predict_chain(p->perf, group, 1u << member_index).seconds;
+    double least = INFINITY;
+    for (uint32_t part = 0; part < ORK_GROUP_PARTS; part++) {
+        const uint64_t bytes = ork_group_part_bytes(member, part + 1) - ork_group_part_bytes(member, part);
+        const uint32_t channels = ork_group_part_channels(member, part + 1) - ork_group_part_channels(member, part);
+        const double even = (double)channels / member->n;
+        const double own = gain * (p->params->late_layers ? even : (double)member->part_share[part]);
+        const double worth = channels ? own / (seconds * even) : least;
+        least = worth < least ? worth : least;
+        p->candidates[p->candidate_count++] = (struct candidate){
+            .group = index, .member = member_index, .part = part, .bytes = bytes, .gain = own, .worth = least};
+    }
 }
 
 static uint64_t list_candidates(struct planner *p)
@@ -161,19 +186,16 @@ static uint64_t list_candidates(struct planner *p)
             const struct ork_group_member *member = &group->members[j];
             if (!ork_route_is_sensitive(member, &p->params->policy))
                 continue;
-            const uint64_t bytes = ork_group_brick_bytes(member);
+            const uint64_t bytes = ork_group_part_bytes(member, ORK_GROUP_PARTS);
             const enum ork_route_limit limit = member_limit(p, member);
+            const double gain = member->sensitivity > 0 ? (double)member->sensitivity : (double)bytes;
             sensitive_bytes += bytes * member->experts_used;
+            p->gain_all += gain * member->experts_used;
             if (limit != ORK_ROUTE_LIMIT_COUNT) {
                 p->left_out[i].bytes[limit] += bytes * member->experts_used;
                 continue;
             }
-            const double gain = member->sensitivity > 0 ? (double)member->sensitivity : (double)bytes;
-            p->candidates[p->candidate_count++] =
-                (struct candidate){.group = (uint32_t)i,
-                                   .member = j,
-                                   .bytes = bytes,
-                                   .worth = gain / ork_perf_predict_chain(p->perf, group, 1u << j).seconds};
+            list_parts(p, (uint32_t)i, j, gain);
         }
     }
     qsort(p->candidates, p->candidate_count, sizeof *p->candidates, compare_candidates);
@@ -188,7 +210,7 @@ static bool in_time(const struct planner *p)
     double free_s = 0; /* the core, from then on */
     for (size_t i = 0; i < p->shape->group_count; i++) {
         const struct slot *slot = &p->slots[i];
-        if (!slot->members)
+        if (!slot->bytes)
             continue;
         const double start_s = slot->begin_s > free_s ? slot->begin_s : free_s;
         free_s = start_s + slot->chain.time.seconds;
@@ -198,24 +220,42 @@ static bool in_time(const struct planner *p)
     return true;
 }
 
-static struct slot with_member(const struct planner *p, const struct candidate *candidate)
+/* Copies of members with fewer channels. */
+static struct ork_group cut(const struct ork_group *group, const uint8_t *parts)
+{
+    struct ork_group result = {.kind = group->kind, .layer = group->layer};
+    for (uint32_t i = 0; i < group->member_count; i++)
+        if (parts[i]) {
+            struct ork_group_member *member = &result.members[result.member_count++];
+            *member = group->members[i];
+            member->n = ork_group_part_channels(member, parts[i]);
+        }
+    return result;
+}
+
+static struct slot with_part(const struct planner *p, const struct candidate *candidate)
 {
     struct slot slot = p->slots[candidate->group];
-    slot.members |= 1u << candidate->member;
+    slot.parts[candidate->member]++;
     slot.bytes += candidate->bytes;
-    slot.chain = ork_route_beside(p->perf, &p->shape->groups[candidate->group], slot.members, &slot.beside);
+    const struct ork_group chain = cut(&p->shape->groups[candidate->group], slot.parts);
+    slot.chain = ork_route_beside(p->perf, &chain, (1u << chain.member_count) - 1, &slot.beside);
     slot.chain.slowdown_s += p->params->poll_s;
     return slot;
 }
 
-/* Takes the candidate, or returns what forbids it. */
+/* Takes the candidate, or returns what forbids it. Its member is closed then: what comes behind lacks less. */
 static enum ork_route_limit try(struct planner *p, const struct candidate *candidate)
 {
     struct slot *slot = &p->slots[candidate->group];
     const struct slot before = *slot;
+    uint8_t *closed = &slot->limits[candidate->member];
+    if (slot->parts[candidate->member] != candidate->part)
+        return *closed;
+    *closed = ORK_ROUTE_NOT_RESIDENT;
     if (candidate->bytes > p->params->memory_bytes - p->resident_bytes)
-        return ORK_ROUTE_NOT_RESIDENT;
-    *slot = with_member(p, candidate);
+        return *closed;
+    *slot = with_part(p, candidate);
     const double slowdown_s = p->slowdown_s + slot->chain.slowdown_s - before.chain.slowdown_s;
     enum ork_route_limit limit = ORK_ROUTE_LIMIT_COUNT;
     if (!p->params->all && !in_time(p))
@@ -224,10 +264,12 @@ static enum ork_route_limit try(struct planner *p, const struct candidate *candi
         limit = ORK_ROUTE_BUS;
     if (limit != ORK_ROUTE_LIMIT_COUNT) {
         *slot = before;
+        *closed = limit;
         return limit;
     }
     p->slowdown_s = slowdown_s;
     p->resident_bytes += candidate->bytes;
+    p->gain += candidate->gain;
     return ORK_ROUTE_LIMIT_COUNT;
 }
 
@@ -263,26 +305,29 @@ static void fill_entries(const struct planner *p, struct ork_plan *plan)
     double delay_s = 0, free_s = 0;
     for (size_t i = 0; i < count; i++) {
         const struct slot *slot = &p->slots[i];
-        if (!slot->members)
+        if (!slot->bytes)
             continue;
         struct ork_plan_entry *entry = &plan->entries[plan->entry_count++];
         *entry = (struct ork_plan_entry){.group = (uint32_t)i,
-                                         .members = slot->members,
                                          .bytes = slot->bytes,
                                          .begin_s = slot->begin_s + delay_s,
                                          .slowdown_s = slot->chain.slowdown_s};
+        memcpy(entry->parts, slot->parts, sizeof entry->parts);
+        for (uint32_t j = 0; j < ORK_GROUP_MEMBERS_MAX; j++)
+            entry->members |= (uint32_t)(slot->parts[j] > 0) << j;
         const double start_s = entry->begin_s > free_s ? entry->begin_s : free_s;
         free_s = start_s + slot->chain.time.seconds;
         entry->chain_s = free_s - entry->begin_s;
         delay_s += entry->slowdown_s;
         double within_s = 0; /* slowdowns from the submit to the poll */
         for (size_t j = i; j < slot->poll_group; j++)
-            within_s += p->slots[j].members ? p->slots[j].chain.slowdown_s : 0;
+            within_s += p->slots[j].bytes ? p->slots[j].chain.slowdown_s : 0;
         entry->window_s = slot->poll_s - slot->begin_s + within_s;
     }
     plan->alone_s = p->alone_s;
     plan->token_s = p->alone_s + delay_s;
     plan->resident_bytes = p->resident_bytes;
+    plan->gain_share = p->gain_all > 0 ? fmin(p->gain / p->gain_all, 1) : 0;
 }
 
 ork_status ork_plan_make(const struct ork_perf *perf, const struct ork_model_shape *shape,
@@ -296,7 +341,7 @@ ork_status ork_plan_make(const struct ork_perf *perf, const struct ork_model_sha
     const size_t count = shape->group_count;
     struct planner p = {.perf = perf, .shape = shape, .params = params};
     p.slots = calloc(count, sizeof *p.slots);
-    p.candidates = calloc(count * ORK_GROUP_MEMBERS_MAX, sizeof *p.candidates);
+    p.candidates = calloc(count * ORK_GROUP_MEMBERS_MAX * ORK_GROUP_PARTS, sizeof *p.candidates);
     p.left_out = calloc(count, sizeof *p.left_out);
     *plan = (struct ork_plan){.group_count = count,
                               .entries = calloc(count, sizeof *plan->entries),
@@ -323,6 +368,11 @@ out:
     if (status != ORK_OK)
         ork_plan_free(plan);
     return status;
+}
+
+struct ork_group ork_plan_chain(const struct ork_group *group, const struct ork_plan_entry *entry)
+{
+    return cut(group, entry->parts);
 }
 
 void ork_plan_free(struct ork_plan *plan)

@@ -32,7 +32,7 @@ const char *ork_route_limit_name(enum ork_route_limit limit)
 
 struct ork_route_policy ork_route_policy_default(void)
 {
-    return (struct ork_route_policy){.sensitivity_min = 0, .margin = 0.15, .slowdown_max = 0.02, .rows_most = 4096};
+    return (struct ork_route_policy){.sensitivity_min = 0, .margin = 0.15, .slowdown_max = 0.01, .rows_most = 4096};
 }
 
 static enum ork_route_limit limit_of(const struct ork_perf_time *time)
@@ -127,7 +127,7 @@ struct ork_route_chain ork_route_beside(const struct ork_perf *perf, const struc
     return chain;
 }
 
-/* Sets chain, why, and where the planned chain may run, its members. */
+/* Sets chain and why, and where the planned chain may run, the route. */
 static void choose_overlay(const struct ork_perf *perf, const struct ork_group *group,
                            const struct ork_route_query *query, enum ork_route_limit state,
                            struct ork_route_choice *choice)
@@ -136,15 +136,17 @@ static void choose_overlay(const struct ork_perf *perf, const struct ork_group *
     for (uint32_t i = 0; query->nested_base && i < group->member_count; i++)
         if (ork_route_is_sensitive(&group->members[i], &query->policy) && ork_perf_npu_can(&group->members[i]))
             sensitive |= 1u << i;
-    const uint32_t planned = query->overlay_members & sensitive;
     choice->why = ORK_ROUTE_NOT_SENSITIVE;
     if (!sensitive)
         return;
-    const struct ork_route_chain chain = ork_route_beside(perf, group, planned ? planned : sensitive, &choice->cpu);
+    const struct ork_group *planned = query->overlay_chain;
+    const struct ork_route_chain chain =
+        planned ? ork_route_beside(perf, planned, (1u << planned->member_count) - 1, &choice->cpu)
+                : ork_route_beside(perf, group, sensitive, &choice->cpu);
     choice->chain = chain.time;
     choice->why = planned ? state : query->overlay_limit;
     if (planned && state == ORK_ROUTE_LIMIT_COUNT) {
-        choice->overlay_members = planned;
+        choice->route = ORK_ROUTE_OVERLAY;
         choice->slowdown_s = chain.slowdown_s;
     }
 }
@@ -187,8 +189,6 @@ struct ork_route_choice ork_route_choose(const struct ork_perf *perf, const stru
         choice.why = state;
     } else {
         choose_overlay(perf, group, query, state, &choice);
-        if (choice.overlay_members)
-            choice.route = ORK_ROUTE_OVERLAY;
     }
     const struct ork_perf_time *taken = choice.route == ORK_ROUTE_NPU ? &choice.npu : &choice.cpu;
     choice.limit = limit_of(taken);

@@ -45,7 +45,7 @@ struct ork_route_query {
     bool resident;    /* the group's NPU weights */
     bool nested_base; /* the CPU reads n8 members' base planes */
     enum ork_route_engine engine;
-    uint32_t overlay_members;           /* rows == 1: bits of members that the plan gives a chain (sched/plan.h) */
+    const struct ork_group *overlay_chain; /* rows == 1: what the plan has of the group in a chain (sched/plan.h), or NULL */
     enum ork_route_limit overlay_limit; /* rows == 1: what left the others out of the plan */
     struct ork_route_policy policy;
 };
@@ -56,9 +56,8 @@ struct ork_route_choice {
     enum ork_route_limit why;   /* why not the NPU; the limit again where it takes part */
     struct ork_perf_time cpu;   /* the CPU alone */
     struct ork_perf_time npu;   /* infinite seconds where it cannot */
-    struct ork_perf_time chain; /* of the overlay, or of what might be one; infinite seconds where there is none */
+    struct ork_perf_time chain; /* of the overlay, or of all sensitive members; infinite seconds where there is none */
     double slowdown_s;          /* of the CPU, by the chain */
-    uint32_t overlay_members;   /* bits of members */
     uint32_t rows_min;          /* ork_route_rows_min */
     double seconds;             /* predicted, of the route */
 };

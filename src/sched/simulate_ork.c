@@ -90,7 +90,8 @@ static void chain_start(struct state *s)
     if (!chain)
         return;
     const struct ork_group *group = &s->shape->groups[chain->entry->group];
-    const struct ork_perf_time time = ork_perf_predict_chain(&s->job->perf, group, chain->entry->members);
+    const struct ork_group own = ork_plan_chain(group, chain->entry);
+    const struct ork_perf_time time = ork_perf_predict_chain(&s->job->perf, &own, (1u << own.member_count) - 1);
     const char *what = ork_group_kind_name(group->kind);
     if (chain->lost)
         ork_bus_start(&s->bus, ORK_LANE_NPU, "lost", group->layer, s->job->perf.npu.reset_us * 1e-6, 0, 0);

@@ -1,7 +1,8 @@
 /* Guards the overlay in whole models, on the software device in virtual time: with every chain in time the logits are, bit
  * for bit, those of the model that reads both planes, with none those of the base; in between they depend on the seed alone;
  * batches, cancelled passes and other sessions change nothing; late corrections of nothing change nothing; where there is no
- * overlay the stats say why. Stacks of experts are never in a chain. */
+ * overlay the stats say why. Stacks of experts are never in a chain. Of a matrix whose channels are not all in a chain, those
+ * with the largest scales are, and the logits are those of a file that has residuals of these channels alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/npu/engine.h"
 #include "format/orkpack.h"
+#include "model/channels.h"
 #include "model/fixture.h"
+#include "model/groups.h"
 #include "quant/nested.h"
 
 enum { TOKENS = 12, CONTEXT = 128 };
@@ -540,6 +544,119 @@ static void test_plans_fit_their_memory(void **state)
     }
 }
 
+/* ---- chains of some channels ---- */
+
+/* Zeroes the residual codes of all channels of a tensor that the part does not name (NULL: of all) in the pack's file. */
+static void clear_channels(int file, const struct ork_orkpack_tensor *tensor, const struct ork_overlay_part *part)
+{
+    static const uint8_t zeros[16];
+    const uint64_t k = tensor->dimensions[0], n = tensor->dimensions[1], tiles = (k + 31) / 32;
+    const uint64_t residual = tensor->planes[ORK_PLANE_DATA].offset_bytes + ork_nested_residual_bytes(n, k);
+    for (uint32_t c = 0, next = 0; c < n; c++) {
+        if (part && next < part->count && part->channels[next] == c) {
+            next++;
+            continue;
+        }
+        for (uint64_t tile = 0; tile < tiles; tile++) {
+            const uint64_t offset = residual + (c / 64 * tiles + tile) * 1024 + c % 64 * 16;
+            assert_int_equal(pwrite(file, zeros, sizeof zeros, (off_t)offset), sizeof zeros);
+        }
+    }
+}
+
+/* Makes the file what the overlay computes: what no chain has is no more than its base. Returns how many matrices are in a
+ * chain with some of their channels. */
+static uint32_t clear_what_is_in_no_chain(const struct models *models, const struct ork_overlay *overlay)
+{
+    ork_error error;
+    struct ork_model_shape shape;
+    uint32_t thin = 0;
+    const ork_model *model = models->base.model;
+    const int file = open(models->base.pack, O_WRONLY);
+    assert_true(file >= 0);
+    fixture_check(ork_model_get_shape(model, &shape, &error), &error, "shape");
+    for (size_t i = 0; i < shape.group_count; i++)
+        for (uint32_t m = 0; m < shape.groups[i].member_count; m++) {
+            const struct ork_matrix *matrix = ork_model_group_matrix(model, &shape.groups[i], m);
+            const struct ork_orkpack_tensor *tensor = ork_orkpack_tensor_find(model->pack, matrix->name);
+            if (tensor->tier != ORK_TIER_N8)
+                continue;
+            const struct ork_overlay_part *part = overlay->find(overlay->context, matrix);
+            thin += part && part->count < matrix->n;
+            clear_channels(file, tensor, part);
+        }
+    close(file);
+    ork_model_shape_free(&shape);
+    return thin;
+}
+
+/* With memory for a part of the bricks, chains have the channels with the largest scales; with all in time the logits are
+ * those of a file that has the residuals of these channels alone. */
+static void test_some_channels(void **state)
+{
+    (void)state;
+    uint32_t thin = 0;
+    for (size_t m = 0; m < PATHS; m += STEP)
+        for (uint64_t eighths = 1; eighths < 8; eighths += 3) {
+            struct models models;
+            ork_overlay_stats stats;
+            models_open(&models, paths[m], false);
+            ork_npu *npu = open_npu(NULL, 0, 0);
+            free(decode(&models, models.base.model, npu, &in_time, &stats));
+            ork_npu_close(npu);
+            const uint64_t bytes = stats.sensitive_bytes * eighths / 8;
+            float *base = decode(&models, models.base.model, NULL, &off, &stats);
+            npu = open_npu(NULL, bytes, 0);
+            ork_session *session = create(models.base.model, npu, &in_time);
+            float *some = evaluate(session, models.vocabulary, 0, TOKENS, false);
+            stats = overlay_stats(session);
+            assert_int_equal(stats.in_time, (uint64_t)stats.chains * TOKENS);
+            assert_true(stats.resident_bytes <= bytes && stats.resident_bytes > 0);
+            thin += clear_what_is_in_no_chain(&models, ork_npu_overlay(npu));
+            ork_session_destroy(session);
+            ork_npu_close(npu);
+            ork_model_close(models.base.model);
+            ork_model_close(models.full);
+            models_reopen(&models);
+            float *same = decode(&models, models.full, NULL, &off, &stats);
+            assert_false(is_same(&models, some, base));
+            if (!is_same(&models, some, same))
+                fail_msg("%s, %llu bytes: other logits than with the residuals of these channels", paths[m],
+                         (unsigned long long)bytes);
+            free(base);
+            free(some);
+            free(same);
+            models_close(&models);
+        }
+    assert_true(thin >= 3);
+}
+
+/* The order in which channels are taken: those with the largest scales, equal ones as they stand. */
+static void test_ranks(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < PATHS; m += STEP) {
+        struct models models;
+        models_open(&models, paths[m], false);
+        const struct ork_matrix *matrix = &models.base.model->layers[0].down;
+        const float *scales = (const float *)(const void *)matrix->scales;
+        uint32_t order[1024];
+        bool seen[1024] = {false};
+        ork_error error;
+        assert_true(matrix->n > 1 && matrix->n <= 1024);
+        fixture_check(ork_channels_rank(matrix, order, &error), &error, "ranks");
+        for (uint32_t i = 0; i < matrix->n; i++) {
+            assert_true(order[i] < matrix->n && !seen[order[i]]);
+            seen[order[i]] = true;
+            if (!i)
+                continue;
+            const float before = fabsf(scales[order[i - 1]]), own = fabsf(scales[order[i]]);
+            assert_true(before > own || (before == own && order[i - 1] < order[i]));
+        }
+        models_close(&models);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -552,6 +669,8 @@ int main(void)
         cmocka_unit_test(test_no_overlay_says_why),
         cmocka_unit_test(test_stacks_are_never_in_a_chain),
         cmocka_unit_test(test_plans_fit_their_memory),
+        cmocka_unit_test(test_some_channels),
+        cmocka_unit_test(test_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

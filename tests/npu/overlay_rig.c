@@ -27,8 +27,29 @@ struct ork_npu_chain *rig_chain(struct rig_chains *chains, uint32_t k, uint32_t 
     return chain;
 }
 
+void rig_chain_thin(struct rig_chains *chains, struct ork_npu_chain *chain, uint64_t *random)
+{
+    for (uint32_t i = 0; i < chain->member_count; i++) {
+        const uint32_t n = chain->full[i].n, kept = 1 + rig_random(random, 16);
+        if (kept > 8)
+            continue;
+        uint32_t *list = malloc(n * sizeof *list), count = 0;
+        assert_non_null(list);
+        assert_true(chains->list_count < RIG_MATRICES_MAX);
+        chains->lists[chains->list_count++] = list;
+        for (uint32_t c = 0; c < n; c++)
+            if (rig_random(random, 8) < kept || (c == n - 1 && !count))
+                list[count++] = c;
+        chain->channels[i] = list;
+        chain->channel_counts[i] = count;
+    }
+}
+
 void rig_chains_free(struct rig_chains *chains)
 {
+    for (uint32_t i = 0; i < chains->list_count; i++)
+        free(chains->lists[i]);
+    chains->list_count = 0;
     rig_model_free(&chains->model);
     chains->params.count = 0;
 }
@@ -72,11 +93,26 @@ bool rig_step_is_right(const struct rig_step *step, const struct ork_npu_chain *
     const float *right = step->right;
     bool same = true;
     for (uint32_t i = 0; i < chain->member_count; i++) {
-        uint32_t first = UINT32_MAX;
-        assert_true(overlay->find(overlay->context, chain->members[i], &first) != ORK_OVERLAY_NONE);
-        same &= !memcmp(results + first, right, chain->full[i].n * sizeof *right);
+        const struct ork_overlay_part *part = overlay->find(overlay->context, chain->members[i]);
+        assert_non_null(part);
+        assert_int_equal(part->count, chain->channels[i] ? chain->channel_counts[i] : chain->full[i].n);
+        for (uint32_t c = 0; c < part->count; c++) {
+            assert_int_equal(part->channels[c], chain->channels[i] ? chain->channels[i][c] : c);
+            same &= !memcmp(&results[part->first + c], &right[part->channels[c]], sizeof *right);
+        }
         right += chain->full[i].n;
     }
+    return same;
+}
+
+bool rig_step_is_corrected(const struct rig_step *step, const struct ork_npu_chain *chain,
+                           const struct ork_overlay_correction *correction)
+{
+    const struct ork_overlay_part *part = correction->part;
+    bool same = part->count == (chain->channels[0] ? chain->channel_counts[0] : chain->full[0].n);
+    for (uint32_t c = 0; c < part->count && same; c++)
+        same = part->channels[c] == (chain->channels[0] ? chain->channels[0][c] : c) &&
+               !memcmp(&correction->result[c], &step->right[part->channels[c]], sizeof(float));
     return same;
 }
 

@@ -12,9 +12,11 @@ struct rig_chains {
     struct ork_matrix own[RIG_MATRICES_MAX];
     struct ork_npu_chain chains[RIG_CHAINS_MAX];
     struct ork_npu_overlay_params params; /* of them */
+    uint32_t *lists[RIG_MATRICES_MAX];    /* channels of thinned members */
+    uint32_t list_count;
 };
 
-/* A chain's input and the right results of its members, one behind the other without padding. */
+/* A chain's input and the right results of its members, all channels, one behind the other without padding. */
 struct rig_step {
     struct ork_activation x;
     float *right;
@@ -29,6 +31,8 @@ struct rig_hits {
 /* Adds a chain of members with the same k; times are 0. */
 struct ork_npu_chain *rig_chain(struct rig_chains *chains, uint32_t k, uint32_t members, const enum ork_tier *tiers,
                                 const uint32_t *n);
+/* About half of the chain's members have some of their channels alone from now on, at random. */
+void rig_chain_thin(struct rig_chains *chains, struct ork_npu_chain *chain, uint64_t *random);
 void rig_chains_free(struct rig_chains *chains);
 /* Chain i begins at i * step_ns and has window_ns. */
 void rig_chains_time(struct rig_chains *chains, uint64_t step_ns, uint64_t window_ns);
@@ -38,6 +42,10 @@ void rig_step_free(struct rig_step *step);
 /* Whether a chain's results are the right ones, where find says that they are. */
 bool rig_step_is_right(const struct rig_step *step, const struct ork_npu_chain *chain,
                        const struct ork_overlay *overlay, const float *results);
+
+/* Whether a late chain's correction is of its member, with the right results. */
+bool rig_step_is_corrected(const struct rig_step *step, const struct ork_npu_chain *chain,
+                           const struct ork_overlay_correction *correction);
 
 void rig_attach_chains(ork_npu *npu, const struct rig_chains *chains);
 /* Begin, poll, compare, done of one chain with a random input; everything that follows from it is asserted or tallied. */

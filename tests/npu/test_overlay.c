@@ -64,7 +64,7 @@ static void test_bits(void **state)
             mixed[i] = tiers[(members + i) % TIERS];
             n[i] = 1 + rig_random(&random, 200);
         }
-        rig_chain(&chains, 1 + rig_random(&random, 400), members, mixed, n);
+        rig_chain_thin(&chains, rig_chain(&chains, 1 + rig_random(&random, 400), members, mixed, n), &random);
     }
     rig_chains_time(&chains, SECOND_NS, SECOND_NS / 2);
     ork_npu *npu = rig_open_npu(NULL);
@@ -132,15 +132,15 @@ static void test_find(void **state)
     for (uint32_t c = 0; c < 2; c++) {
         uint32_t last_end = 0;
         for (uint32_t m = 0; m < chains.chains[c].member_count; m++) {
-            uint32_t first;
-            assert_int_equal(overlay->find(overlay->context, chains.chains[c].members[m], &first), c);
-            assert_true(first >= last_end);
-            last_end = first + chains.chains[c].full[m].n;
+            const struct ork_overlay_part *part = overlay->find(overlay->context, chains.chains[c].members[m]);
+            assert_non_null(part);
+            assert_int_equal(part->chain, c);
+            assert_true(part->first >= last_end);
+            last_end = part->first + part->count;
         }
     }
-    uint32_t first;
-    assert_int_equal(overlay->find(overlay->context, other.chains[0].members[0], &first), ORK_OVERLAY_NONE);
-    assert_int_equal(overlay->find(overlay->context, &chains.chains[0].full[0], &first), ORK_OVERLAY_NONE);
+    assert_null(overlay->find(overlay->context, other.chains[0].members[0]));
+    assert_null(overlay->find(overlay->context, &chains.chains[0].full[0]));
     ork_npu_close(npu);
     rig_chains_free(&chains);
     rig_chains_free(&other);
@@ -276,12 +276,12 @@ static uint32_t take_corrections(ork_npu *npu, const struct rig_chains *chains, 
         next = chain + 1;
         mask |= 1u << chain;
         if (!kept[chain]) {
-            assert_int_equal(correction.n, 0);
+            assert_int_equal(correction.part->count, 0);
             continue;
         }
         float own[LATE_N];
         fill_own(own, chain);
-        assert_int_equal(correction.n, LATE_N);
+        assert_int_equal(correction.part->count, LATE_N);
         assert_memory_equal(correction.own, own, sizeof own);
     }
     return mask;
@@ -315,7 +315,7 @@ static void test_late_chains_queue(void **state)
             kept[i] = keeping || i % 2;
             fill_own(own, i);
             if (taken && kept[i])
-                overlay->keep(overlay->context, i, own, LATE_N);
+                overlay->keep(overlay->context, i, own);
             begun += taken;
         }
         struct ork_npu_overlay_counts counts = rig_counts(npu);
@@ -647,6 +647,17 @@ static void test_bad_chains_are_refused(void **state)
     bad[0] = chain; /* another shape than the CPU's */
     bad[0].full[1].n = 64;
     expect_refusal(npu, &params, ORK_BAD_ARGUMENT, "not a matrix for a chain");
+    static const uint32_t none[1] = {0}, twice[2] = {5, 5}, falling[2] = {6, 5}, outside[2] = {0, 96};
+    const struct {
+        const uint32_t *list;
+        uint32_t count;
+    } lists[] = {{none, 0}, {twice, 2}, {falling, 2}, {outside, 2}};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        bad[0] = chain;
+        bad[0].channels[1] = lists[i].list;
+        bad[0].channel_counts[1] = lists[i].count;
+        expect_refusal(npu, &params, ORK_BAD_ARGUMENT, "other channels");
+    }
     bad[0] = chain; /* the CPU would not know which of them to begin */
     params.count = 2;
     expect_refusal(npu, &params, ORK_BAD_ARGUMENT, "more than once");

@@ -52,8 +52,21 @@ static void start(struct made *made)
         made->layers[i] = (struct ork_layer_cost){.kv_bytes = 2048, .kv_macs = 4096};
 }
 
+/* Each part lacks so much less than the one before it, for each channel. */
+static void slope(struct ork_group_member *member, float ratio)
+{
+    float weight = 1, sum = 0;
+    for (uint32_t part = 0; part < ORK_GROUP_PARTS; part++, weight *= ratio) {
+        member->part_share[part] =
+            weight * (float)(ork_group_part_channels(member, part + 1) - ork_group_part_channels(member, part));
+        sum += member->part_share[part];
+    }
+    for (uint32_t part = 0; part < ORK_GROUP_PARTS; part++)
+        member->part_share[part] /= sum;
+}
+
 /* Layers of attention and experts with a shared expert, n8 wherever that makes sense. seed 0: all layers alike and
- * unmeasured; else sizes and sensitivities at random. */
+ * unmeasured; else sizes, sensitivities and slopes at random. */
 static void make(struct made *made, uint64_t seed)
 {
     start(made);
@@ -79,6 +92,9 @@ static void make(struct made *made, uint64_t seed)
         struct ork_group *down = begin(made, ORK_GROUP_EXPERT_DOWN, layer);
         assert_true(ork_group_add(down, "down", ORK_TIER_NF4, 2048, 1024, 128, 8, 0, true));
         add(down, ORK_TIER_N8, 2048, 64 * (1 + draw[5]), sensitivity[5], true);
+        for (struct ork_group *group = in; random && group <= down; group++)
+            for (uint32_t j = 0; j < group->member_count; j++)
+                slope(&group->members[j], 1 - (float)draw[(j + layer) % 8] / 64);
     }
     add(begin(made, ORK_GROUP_HEAD, LAYERS), ORK_TIER_I8, 64000, 2048, 0, false);
 }
@@ -113,19 +129,24 @@ static void check(const struct ork_perf *perf, const struct made *made, const st
         const struct ork_group *group = &made->groups[entry->group];
         assert_true(entry->members != 0 && entry->members < 1u << group->member_count);
         assert_true(!i || entry->group > entry[-1].group);
+        const struct ork_group chain = ork_plan_chain(group, entry);
         uint64_t own = 0;
-        for (uint32_t j = 0; j < group->member_count; j++) {
+        for (uint32_t j = 0, listed = 0; j < group->member_count; j++) {
             const struct ork_group_member *member = &group->members[j];
-            if (!(entry->members & (1u << j)))
+            assert_int_equal(entry->members >> j & 1, entry->parts[j] > 0);
+            if (!entry->parts[j])
                 continue;
             assert_true(member->tier == ORK_TIER_N8 && member->experts == 1);
             assert_true(member->residual || !given->late_layers);
-            own += (uint64_t)member->n * member->k;
+            assert_true(entry->parts[j] <= ORK_GROUP_PARTS);
+            own += ork_group_part_bytes(member, entry->parts[j]);
+            assert_int_equal(chain.members[listed].n, ork_group_part_channels(member, entry->parts[j]));
+            assert_int_equal(chain.members[listed++].k, member->k);
         }
         assert_int_equal(entry->bytes, own);
         assert_true(entry->chain_s <= entry->window_s * (1 - given->policy.margin));
         /* One core: a chain takes at least its own time after the one before. */
-        const double alone_s = ork_perf_predict_chain(perf, group, entry->members).seconds;
+        const double alone_s = ork_perf_predict_chain(perf, &chain, (1u << chain.member_count) - 1).seconds;
         const double begin_s = entry->begin_s > free_s ? entry->begin_s : free_s;
         assert_true(entry->begin_s + entry->chain_s >= begin_s + alone_s - 1e-12);
         free_s = entry->begin_s + entry->chain_s;
@@ -136,6 +157,7 @@ static void check(const struct ork_perf *perf, const struct made *made, const st
     }
     assert_int_equal(p->resident_bytes, bytes);
     assert_true(bytes <= given->memory_bytes && bytes <= p->sensitive_bytes);
+    assert_true(p->gain_share >= 0 && p->gain_share <= 1 && (p->gain_share > 0) == (bytes > 0));
     assert_float_equal(p->token_s, p->alone_s + slowdown_s, 1e-12);
     assert_true(slowdown_s <= given->policy.slowdown_max * p->alone_s + 1e-12);
 }
@@ -168,7 +190,8 @@ static void test_promises(void **state)
     assert_true(planned > 1000); /* the checks had something to check */
 }
 
-/* Two equal members in a window that has room for one: the more sensitive one, whichever comes first. */
+/* Two equal members in a window, or in memory, that has room for one and a half: all of the more sensitive one, whichever
+ * comes first, and what is left for the other. */
 static void test_worth(void **state)
 {
     (void)state;
@@ -190,14 +213,69 @@ static void test_worth(void **state)
             given.policy.margin = 0.2;
             given.memory_bytes = shared_group ? 1u << 30 : 3u << 20;
             struct ork_plan p = plan(&perf, &made, &given);
-            assert_int_equal(p.entry_count, 1);
-            if (shared_group)
-                assert_int_equal(p.entries[0].members, first ? 4 : 1);
-            else
-                assert_int_equal(p.entries[0].group, first);
+            assert_int_equal(p.entry_count, shared_group ? 1 : 2);
+            const uint8_t *parts = p.entries[0].parts;
+            const uint32_t more = shared_group ? parts[first ? 2 : 0] : p.entries[first].parts[0],
+                           less = shared_group ? parts[first ? 0 : 2] : p.entries[!first].parts[0];
+            assert_int_equal(more, ORK_GROUP_PARTS);
+            assert_true(shared_group ? less > 0 && less < ORK_GROUP_PARTS : less == ORK_GROUP_PARTS / 2);
             assert_int_equal(p.limit, shared_group ? ORK_ROUTE_WINDOW : ORK_ROUTE_NOT_RESIDENT);
+            assert_float_equal(p.gain_share, (2 + (double)less / ORK_GROUP_PARTS) / 3, 1e-6);
             ork_plan_free(&p);
         }
+}
+
+/* Channels that lack more come first, whosever they are: with memory for one of two equal matrices, half of each, and more
+ * than half of what they lack. Where the two are even, one of them is as good. */
+static void test_parts(void **state)
+{
+    (void)state;
+    struct ork_perf perf = board();
+    perf.bus_bytes_per_s = 1e12;
+    for (int even = 0; even < 2; even++) {
+        struct made made;
+        start(&made);
+        for (uint32_t i = 0; i < 2; i++) {
+            struct ork_group *group = begin(&made, ORK_GROUP_EXPERT_UP, i);
+            add(group, ORK_TIER_N8, 1024, 2048, 0, false);
+            slope(&group->members[0], even ? 1 : 0.9f);
+            assert_true(ork_group_add(group, "up", ORK_TIER_NF4, 1280, 2048, 128, 8, 0, false));
+        }
+        struct ork_plan_params given = params(0);
+        given.memory_bytes = 2u << 20;
+        struct ork_plan p = plan(&perf, &made, &given);
+        assert_int_equal(p.resident_bytes, 2u << 20);
+        assert_int_equal(p.entry_count, even ? 1 : 2);
+        assert_int_equal(p.entries[0].parts[0], even ? ORK_GROUP_PARTS : ORK_GROUP_PARTS / 2);
+        if (even)
+            assert_float_equal(p.gain_share, 0.5, 1e-6);
+        else
+            assert_float_equal(p.gain_share, (1 - pow(0.9, 8)) / (1 - pow(0.9, 16)), 1e-5);
+        ork_plan_free(&p);
+    }
+}
+
+/* Every width: parts are falling channels in multiples of 32, all of them together the matrix. */
+static void test_part_sizes(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n < 2100; n++) {
+        struct ork_group group = {.kind = ORK_GROUP_HEAD};
+        assert_true(ork_group_add(&group, "member", ORK_TIER_N8, n, 100, 0, 0, 0, false));
+        const struct ork_group_member *member = &group.members[0];
+        double shares = 0;
+        assert_int_equal(ork_group_part_channels(member, 0), 0);
+        for (uint32_t parts = 1; parts <= ORK_GROUP_PARTS; parts++) {
+            const uint32_t channels = ork_group_part_channels(member, parts);
+            assert_true(channels >= (n * parts + ORK_GROUP_PARTS - 1) / ORK_GROUP_PARTS);
+            assert_true(channels == n ||
+                        (channels < n && channels % 32 == 0 && channels < n * parts / ORK_GROUP_PARTS + 33));
+            assert_int_equal(ork_group_part_bytes(member, parts), (uint64_t)(channels + 31) / 32 * 32 * 128);
+            shares += (double)member->part_share[parts - 1];
+        }
+        assert_int_equal(ork_group_part_channels(member, ORK_GROUP_PARTS), n);
+        assert_float_equal(shares, 1, 1e-6);
+    }
 }
 
 static uint64_t largest_member(const struct made *made)
@@ -431,9 +509,10 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_promises), cmocka_unit_test(test_worth),       cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_margin),   cmocka_unit_test(test_quicker_npu), cmocka_unit_test(test_all),
-        cmocka_unit_test(test_empty),    cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_promises),    cmocka_unit_test(test_worth),      cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_parts),       cmocka_unit_test(test_part_sizes), cmocka_unit_test(test_margin),
+        cmocka_unit_test(test_quicker_npu), cmocka_unit_test(test_all),        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -192,16 +192,17 @@ static void test_overlay(void **state)
     assert_int_equal(choice.route, ORK_ROUTE_CPU);
     assert_int_equal(choice.why, ORK_ROUTE_WINDOW);
     assert_true(choice.chain.seconds == ork_perf_predict_chain(&perf, &shared, 4).seconds);
-    q.overlay_members = 7; /* the experts are not n8 */
+    const struct ork_group chain = {.kind = shared.kind, .member_count = 1, .members = {shared.members[2]}};
+    q.overlay_chain = &chain;
     choice = ork_route_choose(&perf, &shared, &q);
     assert_int_equal(choice.route, ORK_ROUTE_OVERLAY);
-    assert_int_equal(choice.overlay_members, 4);
+    assert_true(choice.chain.seconds == ork_perf_predict_chain(&perf, &chain, 1).seconds);
     assert_float_equal(choice.slowdown_s, 0, 0);
     assert_true(choice.seconds == choice.cpu.seconds);
     const struct ork_route_query good = q;
     q.engine = ORK_ROUTE_ENGINE_IS_BUSY;
     assert_int_equal(ork_route_choose(&perf, &shared, &q).why, ORK_ROUTE_ENGINE_BUSY);
-    assert_int_equal(ork_route_choose(&perf, &shared, &q).overlay_members, 0);
+    assert_int_equal(ork_route_choose(&perf, &shared, &q).route, ORK_ROUTE_CPU);
     q = good;
     q.resident = false;
     assert_int_equal(ork_route_choose(&perf, &shared, &q).why, ORK_ROUTE_NOT_RESIDENT);

@@ -115,7 +115,8 @@ static void test_slow_chains(void **unused)
 {
     (void)unused;
     for (int policy = ORK_POLICY_OVERLAY; policy <= ORK_POLICY_LATE; policy++) {
-        ork_simulate_params params = {.shape = "qwen3.6-35b-a3b", .policy = (ork_policy)policy, .tokens = 16};
+        ork_simulate_params params = {
+            .shape = "qwen3.6-35b-a3b", .policy = (ork_policy)policy, .tokens = 16, .slowdown_max = 0.02};
         double before = 2;
         uint64_t first = 0;
         for (params.submit_us = 10; params.submit_us < 50000; params.submit_us *= 2) {

@@ -104,20 +104,23 @@ void ork_cpu_list(ork_cpu *cpu, const struct ork_offload_task *task);
 void ork_cpu_multiply_listed(ork_cpu *cpu);
 /* A group's chain in an overlay; overlay.c. */
 struct ork_cpu_chain {
-    uint32_t index; /* ORK_OVERLAY_NONE: none */
-    uint32_t first_channel;
+    const struct ork_overlay_part *part; /* of the matrix by which it was found; NULL: there is no chain */
     bool replaces; /* polled at the join: results are added to nothing before */
     bool begun;
 };
-/* index NONE without an overlay, with several rows, and for a matrix that is in no chain. */
+/* part NULL without an overlay, with several rows, and for a matrix that is in no chain. */
 struct ork_cpu_chain ork_cpu_chain_find(const ork_cpu *cpu, const struct ork_matrix *w, uint32_t rows);
 /* x: one row, complete and quantized; its floats are read again. By one thread. */
 void ork_cpu_chain_begin(ork_cpu *cpu, struct ork_cpu_chain *chain, const struct ork_activation *x);
 /* Once, after the join: the results of the chain that replace the CPU's, or NULL. With results, done follows. */
 const float *ork_cpu_chain_poll(const ork_cpu *cpu, const struct ork_cpu_chain *chain);
 void ork_cpu_chain_done(const ork_cpu *cpu, const struct ork_cpu_chain *chain);
-/* After the join: what the CPU computed, without a bias, of a late chain that was begun. */
-void ork_cpu_chain_keep(const ork_cpu *cpu, const struct ork_cpu_chain *chain, const float *own, uint32_t n);
+/* Those results that are of w into their places in y[w->n], plus bias[w->n] if not NULL. results NULL: none. */
+void ork_cpu_chain_replace(const ork_cpu *cpu, const struct ork_cpu_chain *chain, const float *results,
+                           const struct ork_matrix *w, const float *bias, float *y);
+/* After the join: what the CPU computed of w, without a bias, if w is in a late chain that was begun. */
+void ork_cpu_chain_keep(const ork_cpu *cpu, const struct ork_cpu_chain *chain, const struct ork_matrix *w,
+                        const float *own);
 /* This thread's rows of cpu->product: silu of gate times up, both complete, and its codes. */
 void ork_cpu_activate_rows(ork_cpu *cpu, bool codes, uint32_t thread, uint32_t threads);
 /* This thread's part of the rows of cpu->product. */

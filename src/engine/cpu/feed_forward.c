@@ -1,8 +1,6 @@
 /* Owns the dense gated feed-forward group: gate and up, activation, down, residual, in one region. */
 #include "engine/cpu/engine.h"
 
-#include <string.h>
-
 struct swiglu_region {
     ork_cpu *cpu;
     const struct ork_cpu_swiglu *layer;
@@ -55,23 +53,14 @@ static void compute_output(const struct swiglu_region *r, uint32_t thread, uint3
     }
 }
 
-/* Where there are members of one row's chain in a matrix's place, their results in place of the CPU's. */
-static void replace(const struct swiglu_region *r, const struct ork_cpu_chain *chain, const float *results,
-                    const struct ork_matrix *w, float *y)
-{
-    const struct ork_cpu_chain member = ork_cpu_chain_find(r->cpu, w, 1);
-    if (results && member.index == chain->index)
-        memcpy(y, results + member.first_channel, w->n * sizeof *y);
-}
-
 /* On one thread: the join of gate and up of one row, which were left as they were computed. */
 static void join_hidden(void *context)
 {
     struct swiglu_region *r = context;
     ork_cpu *cpu = r->cpu;
     const float *results = ork_cpu_chain_poll(cpu, &r->hidden_chain);
-    replace(r, &r->hidden_chain, results, r->layer->gate, cpu->hidden);
-    replace(r, &r->hidden_chain, results, r->layer->up, cpu->up);
+    ork_cpu_chain_replace(cpu, &r->hidden_chain, results, r->layer->gate, NULL, cpu->hidden);
+    ork_cpu_chain_replace(cpu, &r->hidden_chain, results, r->layer->up, NULL, cpu->up);
     if (results)
         ork_cpu_chain_done(cpu, &r->hidden_chain);
     ork_cpu_activate_rows(cpu, r->product_codes, 0, 1);
@@ -81,7 +70,7 @@ static void join_output(struct swiglu_region *r)
 {
     const struct ork_matrix *down = r->layer->down;
     const float *results = ork_cpu_chain_poll(r->cpu, &r->output_chain);
-    replace(r, &r->output_chain, results, down, r->cpu->projected);
+    ork_cpu_chain_replace(r->cpu, &r->output_chain, results, down, NULL, r->cpu->projected);
     if (results)
         ork_cpu_chain_done(r->cpu, &r->output_chain);
     r->cpu->kernels->vector.add(r->x, r->x, r->cpu->projected, down->n);
@@ -178,11 +167,11 @@ void ork_cpu_swiglu(ork_cpu *cpu, const struct ork_cpu_swiglu *layer, float *x, 
     ork_cpu_count_batch(cpu, layer->up, rows);
     ork_cpu_count_batch(cpu, layer->down, rows);
     region.hidden_chain = ork_cpu_chain_find(cpu, layer->gate, rows);
-    if (region.hidden_chain.index == ORK_OVERLAY_NONE)
+    if (!region.hidden_chain.part)
         region.hidden_chain = ork_cpu_chain_find(cpu, layer->up, rows);
     region.output_chain = ork_cpu_chain_find(cpu, layer->down, rows);
-    region.input_codes |= region.hidden_chain.index != ORK_OVERLAY_NONE;
-    region.product_codes |= region.output_chain.index != ORK_OVERLAY_NONE;
+    region.input_codes |= region.hidden_chain.part != NULL;
+    region.product_codes |= region.output_chain.part != NULL;
     if (rows > 1 && cpu->offload && is_wanted(&region))
         swiglu_with_offload(&region);
     else
@@ -190,5 +179,5 @@ void ork_cpu_swiglu(ork_cpu *cpu, const struct ork_cpu_swiglu *layer, float *x, 
     if (region.output_chain.replaces)
         join_output(&region);
     else
-        ork_cpu_chain_keep(cpu, &region.output_chain, cpu->projected, layer->down->n);
+        ork_cpu_chain_keep(cpu, &region.output_chain, layer->down, cpu->projected);
 }

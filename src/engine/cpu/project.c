@@ -2,7 +2,6 @@
 #include "engine/cpu/engine.h"
 
 #include <assert.h>
-#include <string.h>
 
 struct project_region {
     ork_cpu *cpu;
@@ -34,7 +33,7 @@ static void complete_row(const struct project_region *r, const struct ork_cpu_ou
     uint32_t n = channels.n_end - channels.n_begin;
     uint64_t stride;
     float *part = target(r, output, &stride) + row * stride + channels.n_begin;
-    if (output->bias && output->add && r->chain.index != ORK_OVERLAY_NONE && !r->chain.replaces) {
+    if (output->bias && output->add && r->chain.part && !r->chain.replaces) {
         float *sum = output->y + row * output->y_stride + channels.n_begin;
         for (uint32_t i = 0; i < n; i++)
             sum[i] += part[i] + output->bias[channels.n_begin + i];
@@ -132,8 +131,8 @@ static void project_with_offload(struct project_region *r)
 
 static struct ork_cpu_chain find_chain(const struct project_region *r)
 {
-    struct ork_cpu_chain chain = {.index = ORK_OVERLAY_NONE};
-    for (uint32_t i = 0; i < r->output_count && chain.index == ORK_OVERLAY_NONE; i++)
+    struct ork_cpu_chain chain = {0};
+    for (uint32_t i = 0; i < r->output_count && !chain.part; i++)
         chain = ork_cpu_chain_find(r->cpu, r->outputs[i].w, r->rows);
     return chain;
 }
@@ -145,17 +144,11 @@ static void replace_results(const struct project_region *r)
     const float *results = ork_cpu_chain_poll(r->cpu, &r->chain);
     for (uint32_t i = 0; i < r->output_count; i++) {
         const struct ork_cpu_output *output = &r->outputs[i];
-        const struct ork_cpu_chain member = ork_cpu_chain_find(r->cpu, output->w, 1);
-        const uint32_t n = output->w->n;
         uint64_t stride;
         float *part = target(r, output, &stride);
-        if (results && member.index == r->chain.index) {
-            memcpy(part, results + member.first_channel, n * sizeof *part);
-            if (output->bias)
-                vector->add(part, part, output->bias, n);
-        }
+        ork_cpu_chain_replace(r->cpu, &r->chain, results, output->w, output->bias, part);
         if (output->add)
-            vector->add(output->y, output->y, part, n);
+            vector->add(output->y, output->y, part, output->w->n);
     }
     if (results)
         ork_cpu_chain_done(r->cpu, &r->chain);
@@ -168,9 +161,8 @@ static void keep_results(const struct project_region *r)
         const struct ork_cpu_output *output = &r->outputs[i];
         uint64_t stride;
         float *part = target(r, output, &stride);
-        if (!output->add || ork_cpu_chain_find(r->cpu, output->w, 1).index != r->chain.index)
-            continue;
-        ork_cpu_chain_keep(r->cpu, &r->chain, part, output->w->n);
+        if (output->add)
+            ork_cpu_chain_keep(r->cpu, &r->chain, output->w, part);
     }
 }
 
@@ -194,7 +186,7 @@ void ork_cpu_project(ork_cpu *cpu, const float *x, uint64_t x_stride, uint32_t r
         region.units += ork_cpu_units(outputs[i].w, ork_cpu_unit(outputs[i].w));
     }
     region.chain = find_chain(&region);
-    region.codes |= region.chain.index != ORK_OVERLAY_NONE; /* a chain's members may be read as floats here */
+    region.codes |= region.chain.part != NULL; /* a chain's members may be read as floats here */
     if (rows > 1 && cpu->offload && is_wanted(&region))
         project_with_offload(&region);
     else

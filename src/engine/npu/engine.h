@@ -44,6 +44,9 @@ const struct ork_offload *ork_npu_offload(ork_npu *npu);
 struct ork_npu_chain {
     const struct ork_matrix *members[ORK_NPU_CHAIN_MEMBERS_MAX]; /* the CPU's, which name them */
     struct ork_matrix full[ORK_NPU_CHAIN_MEMBERS_MAX];           /* same n and k, one expert */
+    /* The channels of each that the chain has, ascending; NULL: all. */
+    const uint32_t *channels[ORK_NPU_CHAIN_MEMBERS_MAX];
+    uint32_t channel_counts[ORK_NPU_CHAIN_MEMBERS_MAX];
     uint32_t member_count;
     uint32_t due_layer; /* late: the layer at whose beginning it is asked for */
     /* Where time is virtual: from the beginning of a token to begin, and from begin to the question. */

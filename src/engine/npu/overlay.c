@@ -19,6 +19,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NO_CHAIN UINT32_MAX
+
+enum {
+    BRICK = 32,          /* channels and inputs of an int8 brick */
+    GROUP_CHANNELS = 64, /* of a group of bricks of any tier, at most */
+};
+
 enum slot_phase {
     SLOT_FREE = 0,
     SLOT_OPEN = 1,    /* begun */
@@ -34,9 +41,10 @@ struct chain {
     uint32_t n, k; /* padded */
     uint32_t due_layer;
     uint64_t begin_ns, window_ns;
-    uint32_t *key; /* [k] */
-    float *scales; /* [n] */
-    uint32_t slot; /* the last begin's */
+    uint32_t *key;                       /* [k] */
+    float *scales;                       /* [n] */
+    uint32_t slot;                       /* the last begin's */
+    const struct ork_overlay_part *part; /* of its first member */
     /* The caller's: how often it was in time of late, and begins that it rests for: the last rest, and what is left of it. */
     uint32_t rate, rest, rest_left;
 };
@@ -51,12 +59,13 @@ struct slot {
     int8_t *codes;         /* [most k] */
     float scale;
     float *result, *own; /* [most n] */
-    uint32_t own_count;  /* 0: keep was not called */
+    bool is_kept;        /* own is there */
 };
 
 struct member {
     const struct ork_matrix *matrix;
-    uint32_t chain, first_channel;
+    struct ork_overlay_part part;
+    uint32_t *channels; /* of part */
 };
 
 struct counters {
@@ -95,23 +104,21 @@ static int compare_members(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static uint32_t find(void *context, const struct ork_matrix *w, uint32_t *first_channel)
+static const struct ork_overlay_part *find(void *context, const struct ork_matrix *w)
 {
     const struct ork_npu_overlay *overlay = context;
     uint32_t begin = 0, end = overlay->member_count;
     while (begin < end) {
         const uint32_t middle = begin + (end - begin) / 2;
         const struct member *member = &overlay->members[middle];
-        if (member->matrix == w) {
-            *first_channel = member->first_channel;
-            return member->chain;
-        }
+        if (member->matrix == w)
+            return &member->part;
         if ((uintptr_t)member->matrix < (uintptr_t)w)
             begin = middle + 1;
         else
             end = middle;
     }
-    return ORK_OVERLAY_NONE;
+    return NULL;
 }
 
 static bool is_virtual(const struct ork_npu_overlay *overlay)
@@ -128,7 +135,7 @@ static uint64_t device_now_ns(const struct ork_npu_overlay *overlay)
  * one belongs to the next token. */
 static uint64_t begin_time_ns(struct ork_npu_overlay *overlay, uint32_t chain)
 {
-    if (overlay->last_chain == ORK_OVERLAY_NONE)
+    if (overlay->last_chain == NO_CHAIN)
         overlay->token_begin_ns = device_now_ns(overlay);
     else if (chain <= overlay->last_chain)
         overlay->token_begin_ns += overlay->token_ns;
@@ -236,7 +243,7 @@ static bool begin(void *context, uint32_t index, const struct ork_activation *x)
     slot->sequence = overlay->sequence++;
     slot->begin_ns = begin_ns;
     slot->pending = overlay->interface.late;
-    slot->own_count = 0;
+    slot->is_kept = false;
     slot->scale = x->scales[0];
     memcpy(slot->codes, x->plain, chain->k);
     chain->slot = (uint32_t)(slot - overlay->slots);
@@ -288,12 +295,14 @@ static void done(void *context, uint32_t index)
     atomic_store_explicit(&overlay->slots[overlay->chains[index].slot].phase, SLOT_FREE, memory_order_release);
 }
 
-static void keep(void *context, uint32_t index, const float *own, uint32_t n)
+static void keep(void *context, uint32_t index, const float *own)
 {
     struct ork_npu_overlay *overlay = context;
-    struct slot *slot = &overlay->slots[overlay->chains[index].slot];
-    memcpy(slot->own, own, n * sizeof *own);
-    slot->own_count = n;
+    const struct chain *chain = &overlay->chains[index];
+    struct slot *slot = &overlay->slots[chain->slot];
+    for (uint32_t i = 0; i < chain->part->count; i++)
+        slot->own[i] = own[chain->part->channels[i]];
+    slot->is_kept = true;
 }
 
 /* The pending slot that was begun first and is due. */
@@ -318,6 +327,7 @@ static void take_back(struct ork_npu_overlay *overlay)
 
 static bool next_correction(void *context, uint32_t layer, struct ork_overlay_correction *correction)
 {
+    static const struct ork_overlay_part nothing = {0};
     struct ork_npu_overlay *overlay = context;
     take_back(overlay);
     for (struct slot *slot; (slot = due_slot(overlay, layer));) {
@@ -325,7 +335,8 @@ static bool next_correction(void *context, uint32_t layer, struct ork_overlay_co
         if (!ask(overlay, slot))
             continue;
         overlay->lent = slot;
-        *correction = (struct ork_overlay_correction){slot->result, slot->own, slot->own_count};
+        *correction = (struct ork_overlay_correction){slot->result, slot->own,
+                                                      slot->is_kept ? overlay->chains[slot->chain].part : &nothing};
         return true;
     }
     return false;
@@ -493,12 +504,6 @@ struct overlay_attachment {
     const struct ork_npu_overlay_params *params;
 };
 
-static uint32_t padded_channels(const struct ork_matrix *matrix)
-{
-    const uint32_t channels = ork_tier_find(matrix->tier)->brick_channels;
-    return (uint32_t)ork_round_up(matrix->n, channels);
-}
-
 static ork_status check_chain(const struct ork_npu_overlay_params *params, const struct ork_npu_chain *chain,
                               ork_error *error)
 {
@@ -510,6 +515,40 @@ static ork_status check_chain(const struct ork_npu_overlay_params *params, const
         if (!ork_tier_find(full->tier)->brick_bytes || full->tier == ORK_TIER_I4 || full->experts != 1 ||
             full->k != chain->full[0].k || own->n != full->n || own->k != full->k)
             return ork_error_set(error, ORK_BAD_ARGUMENT, own->name, -1, "is not a matrix for a chain");
+        const uint32_t *channels = chain->channels[i], count = chain->channel_counts[i];
+        bool right = !channels || (count && channels[count - 1] < own->n);
+        for (uint32_t c = 1; channels && right && c < count; c++)
+            right = channels[c - 1] < channels[c];
+        if (!right)
+            return ork_error_set(error, ORK_BAD_ARGUMENT, own->name, -1, "has other channels than a chain wants");
+    }
+    return ORK_OK;
+}
+
+static ork_status add_member(struct ork_npu_overlay *overlay, const struct ork_npu_chain *given, uint32_t m,
+                             uint32_t chain, uint64_t first, ork_error *error)
+{
+    const uint32_t *chosen = given->channels[m], count = chosen ? given->channel_counts[m] : given->members[m]->n;
+    uint32_t *channels = malloc(count * sizeof *channels);
+    if (!channels)
+        return ork_error_no_memory(error, "overlay", count * sizeof *channels);
+    for (uint32_t i = 0; i < count; i++)
+        channels[i] = chosen ? chosen[i] : i;
+    overlay->members[overlay->member_count++] =
+        (struct member){given->members[m], {chain, (uint32_t)first, count, channels}, channels};
+    return ORK_OK;
+}
+
+/* Chains find their members, and the first one's part. */
+static ork_status sort_members(struct ork_npu_overlay *overlay, ork_error *error)
+{
+    qsort(overlay->members, overlay->member_count, sizeof *overlay->members, compare_members);
+    for (uint32_t i = 0; i < overlay->member_count; i++) {
+        const struct member *member = &overlay->members[i];
+        if (i && member->matrix == member[-1].matrix)
+            return ork_error_set(error, ORK_BAD_ARGUMENT, member->matrix->name, -1, "is in chains more than once");
+        if (!member->part.first)
+            overlay->chains[member->part.chain].part = &member->part;
     }
     return ORK_OK;
 }
@@ -521,14 +560,14 @@ static ork_status lay_out(struct ork_npu_overlay *overlay, const struct ork_npu_
         const struct ork_npu_chain *given = &params->chains[i];
         struct chain *chain = &overlay->chains[i];
         uint64_t n = 0;
-        const ork_status status = check_chain(params, given, error);
+        ork_status status = check_chain(params, given, error);
+        for (uint32_t m = 0; m < given->member_count && !status; m++) {
+            status = add_member(overlay, given, m, i, n, error);
+            n += ork_round_up(given->channels[m] ? given->channel_counts[m] : given->full[m].n, BRICK);
+        }
         if (status)
             return status;
-        for (uint32_t m = 0; m < given->member_count; m++) {
-            overlay->members[overlay->member_count++] = (struct member){given->members[m], i, (uint32_t)n};
-            n += padded_channels(&given->full[m]);
-        }
-        const uint64_t k = ork_round_up(given->full[0].k, 32), bytes = n * k;
+        const uint64_t k = ork_round_up(given->full[0].k, BRICK), bytes = n * k;
         if (n > ORK_MATMUL_K_MAX * 64ull)
             return ork_error_set(error, ORK_LIMIT, "overlay", -1, "a chain of %llu channels", (unsigned long long)n);
         *chain = (struct chain){.n = (uint32_t)n,
@@ -543,44 +582,51 @@ static ork_status lay_out(struct ork_npu_overlay *overlay, const struct ork_npu_
         chain->offset = sizes[chain->buffer];
         sizes[chain->buffer] += bytes;
     }
-    qsort(overlay->members, overlay->member_count, sizeof *overlay->members, compare_members);
-    for (uint32_t i = 1; i < overlay->member_count; i++)
-        if (overlay->members[i].matrix == overlay->members[i - 1].matrix)
-            return ork_error_set(error, ORK_BAD_ARGUMENT, overlay->members[i].matrix->name, -1,
-                                 "is in chains more than once");
-    return ORK_OK;
+    return sort_members(overlay, error);
 }
 
-/* Bricks, scales and check key of a member behind those before it. */
-static void fill_member(ork_npu *npu, const struct chain *chain, const struct ork_matrix *full, uint32_t first,
-                        uint8_t *bricks)
+/* Bricks, scales and check key of a member's channels behind those before it; the last brick's rest is of zeros. scratch: a
+ * group of the source as int8. */
+static void fill_member(ork_npu *npu, const struct chain *chain, const struct ork_matrix *full,
+                        const struct ork_overlay_part *part, uint8_t *scratch, uint8_t *bricks)
 {
     const struct ork_tier_info *tier = ork_tier_find(full->tier);
-    const uint32_t tiles = chain->k / 32, groups = padded_channels(full) / tier->brick_channels;
-    const uint64_t source_bytes = (uint64_t)tiles * tier->brick_bytes;
-    for (uint32_t g = 0; g < groups; g++) {
-        const uint32_t channel = first + g * tier->brick_channels;
-        uint8_t *out = bricks + (uint64_t)channel * chain->k;
-        ork_npu_inflate_group(npu->kernels, full, full->data + g * source_bytes, tiles, out);
-        for (uint32_t c = 0; c < tier->brick_channels; c += 32)
-            npu->kernels->key_i8(out + (uint64_t)c * chain->k, tiles, npu->weights + channel + c, chain->key);
+    const uint32_t tiles = chain->k / BRICK, rest = (BRICK - part->count % BRICK) % BRICK;
+    const uint64_t source_bytes = (uint64_t)tiles * tier->brick_bytes, brick_bytes = (uint64_t)BRICK * chain->k;
+    const float *scales = (const float *)(const void *)full->scales;
+    uint8_t *out = bricks + (uint64_t)part->first * chain->k;
+    memset(out + (part->count + rest - BRICK) / BRICK * brick_bytes, 0, rest ? brick_bytes : 0);
+    for (uint32_t i = 0, inflated = UINT32_MAX; i < part->count; i++) {
+        const uint32_t channel = part->channels[i], group = channel / tier->brick_channels,
+                       within = channel % tier->brick_channels;
+        if (group != inflated)
+            ork_npu_inflate_group(npu->kernels, full, full->data + group * source_bytes, tiles, scratch);
+        inflated = group;
+        const uint8_t *from = scratch + within / BRICK * brick_bytes + within % BRICK * BRICK;
+        uint8_t *to = out + i / BRICK * brick_bytes + i % BRICK * BRICK;
+        for (uint64_t tile = 0; tile < tiles; tile++)
+            memcpy(to + tile * BRICK * BRICK, from + tile * BRICK * BRICK, BRICK);
+        chain->scales[part->first + i] = scales[channel];
     }
-    memcpy(chain->scales + first, full->scales, padded_channels(full) * sizeof *chain->scales);
+    for (uint32_t i = 0; i < part->count; i += BRICK)
+        npu->kernels->key_i8(out + i / BRICK * brick_bytes, tiles, npu->weights + part->first + i, chain->key);
 }
 
 static ork_status fill_chain(ork_npu *npu, struct ork_npu_overlay *overlay, const struct ork_npu_chain *given,
                              struct chain *chain, ork_error *error)
 {
     const struct ork_npu_buffer *buffer = &overlay->buffers[chain->buffer];
-    uint32_t first = 0;
+    uint8_t *scratch = malloc((uint64_t)GROUP_CHANNELS * chain->k);
     chain->key = calloc(chain->k, sizeof *chain->key);
     chain->scales = calloc(chain->n, sizeof *chain->scales);
-    if (!chain->key || !chain->scales || !ork_npu_check_weights(npu, chain->n))
+    if (!scratch || !chain->key || !chain->scales || !ork_npu_check_weights(npu, chain->n)) {
+        free(scratch);
         return ork_error_no_memory(error, "overlay", chain->n * sizeof *chain->scales);
-    for (uint32_t m = 0; m < given->member_count; m++) {
-        fill_member(npu, chain, &given->full[m], first, buffer->host + chain->offset);
-        first += padded_channels(&given->full[m]);
     }
+    for (uint32_t m = 0; m < given->member_count; m++)
+        fill_member(npu, chain, &given->full[m], find(overlay, given->members[m]), scratch,
+                    buffer->host + chain->offset);
+    free(scratch);
     struct ork_npu_set_key key = {.type = ORK_NPU_W8A8,
                                   .m = 1,
                                   .k = chain->k,
@@ -630,6 +676,8 @@ static void destroy(ork_npu *npu, struct ork_npu_overlay *overlay)
         free(overlay->slots[i].result);
         free(overlay->slots[i].own);
     }
+    for (uint32_t i = 0; i < overlay->member_count && overlay->members; i++)
+        free(overlay->members[i].channels);
     free(overlay->chains);
     free(overlay->members);
     free(overlay->buffers);
@@ -689,7 +737,7 @@ static ork_status attach(ork_npu *npu, void *argument, ork_error *error)
         .buffers = calloc(params->count, sizeof *overlay->buffers),
         .rests = params->rests,
         .token_ns = params->token_ns,
-        .last_chain = ORK_OVERLAY_NONE,
+        .last_chain = NO_CHAIN,
     };
     ork_status status = ORK_OK;
     if (!overlay->chains || !overlay->members || !overlay->buffers)
