@@ -4,7 +4,7 @@ import os
 import subprocess
 import unittest
 
-from support import COMMAND, DEMO, ProgramTest, environment
+from support import COMMAND, DEMO, TIMEOUT, ProgramTest, environment
 
 
 class Cache(ProgramTest):
@@ -87,7 +87,7 @@ class Cache(ProgramTest):
         env = environment(self.folder, ORK_CACHE_DIR=str(self.cache))
         processes = [subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                       stderr=subprocess.PIPE, text=True) for _ in range(3)]
-        results = [process.communicate(timeout=300) for process in processes]
+        results = [process.communicate(timeout=TIMEOUT) for process in processes]
         self.assertEqual([process.returncode for process in processes], [0, 0, 0], results)
         self.assertEqual(len({text for text, _ in results}), 1)
         self.assertEqual(len([name for name in self.names() if name.endswith(".orkpack")]), 1)

@@ -10,7 +10,7 @@ import time
 import unittest
 
 from chat_model import add_chat_tokens
-from support import COMMAND, DEMO, ProgramTest, environment
+from support import COMMAND, DEMO, TIMEOUT, ProgramTest, environment
 
 TEMPLATE = ("--chat-template", "chatml", "-t", "1", "--temp", "0", "-n", "12")
 
@@ -24,7 +24,7 @@ class Terminal:
             os.execvpe(arguments[0], arguments, env)
         self.shown = ""
 
-    def read(self, until, timeout=120):
+    def read(self, until, timeout=TIMEOUT):
         """What comes until `until` does; fails loudly when it does not."""
         text, deadline = "", time.monotonic() + timeout
         while not re.search(until, text):
@@ -60,7 +60,7 @@ class ChatTest(ProgramTest):
         super().setUpClass()
         cls.model = cls.folder / "chat.orkpack"
         add_chat_tokens(DEMO, cls.folder / "chat.gguf")
-        subprocess.run([*COMMAND, "pack", str(cls.folder / "chat.gguf"), str(cls.model), "-q"], check=True, timeout=300,
+        subprocess.run([*COMMAND, "pack", str(cls.folder / "chat.gguf"), str(cls.model), "-q"], check=True, timeout=TIMEOUT,
                        env=environment(cls.folder), stdin=subprocess.DEVNULL)
 
 

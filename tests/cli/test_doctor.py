@@ -235,8 +235,8 @@ class Doctor(ProgramTest):
         self.assertIn("Nothing is wrong", text)
 
     def test_this_machine(self):
-        """Whatever it is: a report comes, and quickly."""
-        process = subprocess.run([*COMMAND, "doctor"], capture_output=True, text=True, env=environment(self.folder), timeout=60,
+        """Whatever it is: a report comes."""
+        process = subprocess.run([*COMMAND, "doctor"], capture_output=True, text=True, env=environment(self.folder), timeout=TIMEOUT,
                                  stdin=subprocess.DEVNULL, check=False)
         self.assertIn(process.returncode, (0, 4), process.stderr)
         self.assertRegex(process.stdout, r"(?m)^good  machine ")

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import unittest
 
-from support import COMMANDS, SOURCE, ProgramTest
+from support import COMMANDS, SOURCE, TIMEOUT, ProgramTest
 
 DOCUMENTS = pathlib.Path(os.environ.get("ORK_DOCUMENTS", SOURCE / "build" / "cli"))
 PAGES = ["ork.1"] + [f"ork-{name}.1" for name in ("pack", "info", "verify", "run", "chat", "bench", "perplexity", "probe", "doctor", "explain", "calibrate", "npu", "simulate")]
@@ -33,7 +33,7 @@ class Manual(ProgramTest):
             for command in (["mandoc", "-T", "lint", "-W", "warning"], ["groff", "-man", "-ww", "-z", "-K", "utf8"]):
                 if shutil.which(command[0]):
                     tools += 1
-                    lint = subprocess.run([*command, str(path)], capture_output=True, text=True, timeout=60)
+                    lint = subprocess.run([*command, str(path)], capture_output=True, text=True, timeout=TIMEOUT)
                     problems = [line for line in (lint.stdout + lint.stderr).splitlines()
                                 if "missing date" not in line and line.strip()]
                     self.assertEqual(problems, [], name)
@@ -62,7 +62,7 @@ class Completion(ProgramTest):
         quoted = " ".join(f"'{word}'" for word in words)
         script = (f"{self.script}\ncompopt() {{ :; }}\nCOMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _ork; "
                   'printf "%s\\n" "${COMPREPLY[@]}"')
-        process = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True, timeout=60)
+        process = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True, timeout=TIMEOUT)
         self.assertEqual((process.returncode, process.stderr), (0, ""), words)
         return process.stdout.split()
 
@@ -74,7 +74,7 @@ class Completion(ProgramTest):
     def test_syntax(self):
         path = self.folder / "completion.bash"
         path.write_text(self.script)
-        subprocess.run(["bash", "-n", str(path)], check=True, timeout=60)
+        subprocess.run(["bash", "-n", str(path)], check=True, timeout=TIMEOUT)
         self.assertEqual(self.script, self.ork("--completion-bash").stdout)
         self.assertIn("only bash", self.refused("completion", "tcsh", code=2))
 

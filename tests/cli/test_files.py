@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from support import COMMAND, DEMO, HELD_OUT, ProgramTest, environment
+from support import COMMAND, DEMO, HELD_OUT, TIMEOUT, ProgramTest, environment
 
 READERS = {
     "info": lambda path: ["info", path],
@@ -49,9 +49,7 @@ class BadInput(ProgramTest):
     def test_fifo_is_not_waited_for(self):
         path = self.folder / "pipe.gguf"
         os.mkfifo(path)
-        start = time.monotonic()
-        self.each_refuses(path, "not a regular file")
-        self.assertLess(time.monotonic() - start, 60)
+        self.each_refuses(path, "not a regular file")  # a program that waits is ended by ork()
         self.each_refuses("/dev/null", "not a regular file")
 
     def test_empty_and_tiny(self):
@@ -197,12 +195,12 @@ class Interruption(ProgramTest):
         process = subprocess.Popen([*COMMAND, "pack", str(DEMO), str(path), "-t", "1"], stderr=subprocess.PIPE,
                                    stdin=subprocess.DEVNULL, env=environment(self.folder), text=True)
         partial = path.with_name(path.name + ".partial")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + TIMEOUT
         while not partial.exists() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.005)
         time.sleep(wait_s)
         process.send_signal(number)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=TIMEOUT)
         return process.returncode, errors
 
     def resume(self, number, code):
@@ -237,7 +235,7 @@ class Interruption(ProgramTest):
 class StandardOutput(ProgramTest):
     def run_with(self, stdout, *arguments):
         process = subprocess.run([*COMMAND, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=stdout,
-                                 stderr=subprocess.PIPE, env=environment(self.folder), timeout=120, text=True)
+                                 stderr=subprocess.PIPE, env=environment(self.folder), timeout=TIMEOUT, text=True)
         return process.returncode, process.stderr
 
     def test_full(self):
@@ -259,7 +257,7 @@ class StandardOutput(ProgramTest):
         pack = str(self.pack())
         for closed, code in ((">&-", 1), ("<&-", 0), ("2>&-", 0), ("<&- 2>&-", 0)):
             process = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, "run", pack, "-p", "x", "-n", "2"],
-                                     stdin=subprocess.DEVNULL, capture_output=True, env=environment(self.folder), timeout=120)
+                                     stdin=subprocess.DEVNULL, capture_output=True, env=environment(self.folder), timeout=TIMEOUT)
             self.assertEqual(process.returncode, code, closed)
         self.ork("verify", pack)  # nothing was written into the pack by way of a reused descriptor
 
@@ -307,7 +305,7 @@ class Cards(ProgramTest):
         path = self.folder / "evil.gguf"
         path.write_bytes(data[:at + 8] + evil + data[at + 8 + length:])
         process = subprocess.run([*COMMAND, "info", str(path)], capture_output=True, env=environment(self.folder),
-                                 timeout=60)
+                                 timeout=TIMEOUT)
         self.assertNotIn(b"\x1b", process.stdout + process.stderr)
         if process.returncode == 0:
             self.json("info", path)

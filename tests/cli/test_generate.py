@@ -3,10 +3,9 @@
 import json
 import signal
 import subprocess
-import time
 import unittest
 
-from support import COMMAND, ProgramTest, environment
+from support import COMMAND, TIMEOUT, ProgramTest, environment
 
 PROMPT = "The king said"
 
@@ -197,15 +196,13 @@ class Generate(ProgramTest):
                                    stderr=subprocess.PIPE, env=environment(self.folder), text=True)
         head = process.stdout.read(len(PROMPT) + 5)
         process.send_signal(signal.SIGINT)
-        start = time.monotonic()
-        rest, errors = process.communicate(timeout=120)
+        rest, errors = process.communicate(timeout=TIMEOUT)
         if "ended by context" in errors:
             self.skipTest("generation is too fast to be interrupted")
         self.assertEqual(process.returncode, 130, errors)
         self.assertIn("ended by interrupted", errors)
         self.assertTrue((head + rest).startswith(PROMPT))
         self.assertTrue((head + rest).endswith("\n"))
-        self.assertLess(time.monotonic() - start, 60)
 
     def test_poll_and_cpu_choice(self):
         for arguments in (("--poll", "0"), ("--poll", "100"), ("-C", "1"), ("-Cr", "0-0")):

@@ -5,7 +5,7 @@ import re
 import subprocess
 import unittest
 
-from support import COMMAND, COMMANDS, DEMO, ProgramTest, environment
+from support import COMMAND, COMMANDS, DEMO, TIMEOUT, ProgramTest, environment
 
 
 def options_of(text):
@@ -157,7 +157,7 @@ class Options(ProgramTest):
             self.assertIn(process.returncode, (0, 1, 2, 3, 4), (command, arguments, process.stderr))
 
     def ork_any(self, *arguments):
-        return subprocess.run([*COMMAND, *arguments], input="", capture_output=True, text=True, timeout=60,
+        return subprocess.run([*COMMAND, *arguments], input="", capture_output=True, text=True, timeout=TIMEOUT,
                               env=environment(self.folder), cwd=self.folder)
 
 

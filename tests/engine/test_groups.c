@@ -160,7 +160,7 @@ static void test_moe_equals_its_formula(void **state)
 static void test_moe_bits_do_not_depend_on_threads(void **state)
 {
     (void)state;
-    const uint32_t rows[] = {1, 2, 7, 64};
+    static const uint32_t rows[] = {1, 2, 7, 64}, threads[] = {1, 2, 3, 4, 5, 11, 17};
     for (uint32_t tier = 0; tier < ORK_TIER_COUNT; tier++) {
         if (!ork_tier_find(tier))
             continue;
@@ -172,10 +172,10 @@ static void test_moe_bits_do_not_depend_on_threads(void **state)
             uint64_t count = (uint64_t)c.rows * c.embedding;
             float *source = allocate(count), *first = allocate(count), *x = allocate(count);
             fill_random(source, count, &seed);
-            for (uint32_t threads = 1; threads <= 17; threads = threads < 5 ? threads + 1 : threads + 6) {
+            for (size_t t = 0; t < sizeof threads / sizeof *threads; t += ORK_SLOW_BUILD ? 3 : 1) {
                 memcpy(x, source, count * sizeof *x);
-                run_moe(&c, &w, threads, x);
-                if (threads == 1)
+                run_moe(&c, &w, threads[t], x);
+                if (t == 0)
                     memcpy(first, x, count * sizeof *x);
                 assert_memory_equal(x, first, count * sizeof *x);
             }

@@ -277,7 +277,7 @@ static void check_and_destroy_fakes(struct fake *fakes)
 }
 
 static const uint32_t row_counts[] = {1, 2, 4, 5, 33, 70};
-enum { ROW_COUNTS = sizeof row_counts / sizeof *row_counts };
+enum { ROW_COUNTS = sizeof row_counts / sizeof *row_counts, SHAPE_STEP = ORK_SLOW_BUILD ? 7 : 1 };
 static const enum ork_tier brick_tiers[] = {ORK_TIER_I8, ORK_TIER_NF4, ORK_TIER_I4, ORK_TIER_I5, ORK_TIER_I6};
 
 static void run_project(ork_cpu *cpu, const struct group *group, float *x, float *y)
@@ -298,7 +298,7 @@ static void test_project_shares_its_outputs(void **state)
     static struct fake fakes[POLICIES]; /* outlives a failed test, as its threads do */
     for (int policy = 0; policy < POLICIES; policy++)
         fake_create(&fakes[policy], (enum policy)policy);
-    for (uint32_t shape = 0; shape < 3 * ROW_COUNTS; shape++) {
+    for (uint32_t shape = 0; shape < 3 * ROW_COUNTS; shape += SHAPE_STEP) {
         uint32_t seed = shape + 1, k = inputs[shape % 3], rows = row_counts[shape / 3];
         struct matrix w[3];
         float norm[257], bias[100];
@@ -342,7 +342,7 @@ static void test_swiglu_shares_both_joins(void **state)
     static struct fake fakes[POLICIES]; /* outlives a failed test, as its threads do */
     for (int policy = 0; policy < POLICIES; policy++)
         fake_create(&fakes[policy], (enum policy)policy);
-    for (uint32_t shape = 0; shape < 3 * ROW_COUNTS; shape++) {
+    for (uint32_t shape = 0; shape < 3 * ROW_COUNTS; shape += SHAPE_STEP) {
         uint32_t seed = shape + 1, rows = row_counts[shape / 3], k = 65 + 31 * (shape % 3), f = 150 - 43 * (shape % 3);
         struct matrix gate, up, down;
         float norm[128];
@@ -377,7 +377,7 @@ static void test_moe_shares_its_experts(void **state)
     static struct fake fakes[POLICIES]; /* outlives a failed test, as its threads do */
     for (int policy = 0; policy < POLICIES; policy++)
         fake_create(&fakes[policy], (enum policy)policy);
-    for (uint32_t shape = 0; shape < 3 * ROW_COUNTS; shape++) {
+    for (uint32_t shape = 0; shape < 3 * ROW_COUNTS; shape += SHAPE_STEP) {
         uint32_t seed = shape + 1, rows = row_counts[shape / 3], kind = shape % 3, k = 96 - 11 * kind,
                  f = 70 + 9 * kind;
         struct matrix router, gate, up, down;

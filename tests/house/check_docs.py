@@ -14,7 +14,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 
 
 def output_of(program, *words):
-    return subprocess.run([*program, *words], capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run([*program, *words], capture_output=True, text=True, check=True, timeout=500).stdout
 
 
 def commands(help_text):

@@ -26,7 +26,7 @@ WANTED = ("bin/ork", "include/ork/ork.h", "share/man/man1/ork.1", "share/man/man
 
 
 def run(command, **options):
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=100, **options)
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=500, **options)
 
 
 def check(build, cmake, compiler):

@@ -264,12 +264,14 @@ static void test_text_is_the_same_with_drafts(void **state)
     ways[7].sampler.presence_penalty = 0.5f;
     for (int m = 0; m < MODELS; m++) {
         uint64_t accepted = 0;
-        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
-            for (uint64_t seed = 1; seed <= 2; seed++) {
+        /* The last model is two hundred times as large as the others. */
+        const size_t step = ORK_SLOW_BUILD && m + 1 == MODELS ? 4 : 1;
+        for (size_t w = 0; w < sizeof ways / sizeof *ways; w += step)
+            for (uint64_t seed = 1; seed <= (ORK_SLOW_BUILD ? 1 : 2); seed++) {
                 ways[w].sampler.seed = seed;
                 accepted += compare_generation(&fixtures[m], &ways[w]);
             }
-        assert_true(accepted > 20);
+        assert_true(accepted > (ORK_SLOW_BUILD ? 10 : 20));
     }
 }
 

@@ -129,7 +129,7 @@ static void test_versions(void **state)
 static int rival(int commands, int answers, long machine)
 {
     char options[64], holder[32], byte;
-    alarm(60);
+    alarm(500);
     snprintf(options, sizeof options, "rknpu,machine=%ld", machine);
     snprintf(holder, sizeof holder, "process %ld", machine);
     while (read(commands, &byte, 1) == 1) {

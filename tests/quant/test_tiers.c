@@ -540,7 +540,7 @@ static void test_search_finds_the_best_scale(void **state)
     static const uint32_t ks[] = {16, 64, 256, 1024};
     double worst = 1.0, found_total = 0.0, best_total = 0.0;
     for (size_t i = 0; i < 4; i++)
-        for (int repeat = 0; repeat < 12; repeat++)
+        for (int repeat = 0; repeat < (ORK_SLOW_BUILD ? 2 : 12); repeat++)
             for (int t = 0; t < SEARCHED_TOTAL; t++) {
                 enum ork_tier tier = searched_tiers[t];
                 if (t > 1 && ks[i] < 256)

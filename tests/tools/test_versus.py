@@ -44,7 +44,7 @@ elif words[0] == "probe":
                                                                  dict(kernel="int8 dot", gmac_per_s=0.5)])))
 else:
     if SLOW and SLOW in line:
-        time.sleep(60)
+        time.sleep(600)
     if BROKEN and BROKEN in line:
         sys.exit("GGML_ASSERT(broken) failed")
     speed = next((value for key, value in SPEEDS.items() if key in line), 100.0)
@@ -151,7 +151,7 @@ class Versus(unittest.TestCase):
         self.program("ork", slow="bench")
         started = time.monotonic()
         self.versus(self.model, "--peers", "--rounds", 1, "--timeout", 1, "-t", 1, "--tiers", "nf4", code=1)
-        self.assertLess(time.monotonic() - started, 20)
+        self.assertLess(time.monotonic() - started, 300)
 
     def test_time_ends_the_rounds(self):
         self.program("ork")
