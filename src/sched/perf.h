@@ -53,6 +53,7 @@ struct ork_perf {
     struct ork_npu_profile npu;
     /* Of a chain, measured, the first task included; 0: submit, completion, host, task and stream as above. */
     double chain_fixed_s, chain_bytes_per_s;
+    double chain_cpu_s; /* that each chain costs the CPU in all, however short; 0: as who plans says */
     double pack_bytes_per_s;   /* int8 activations into the NPU's buffers */
     double unpack_bytes_per_s; /* int32 results checked and scaled */
     double swap_bytes_per_s;   /* int8 bricks made resident by the little cores */

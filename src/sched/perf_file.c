@@ -51,6 +51,7 @@ static const struct figure npu_figures[] = {
     {"host_bytes_per_s", 1e6, 1e13, AT(npu.host_bytes_per_s)},
     {"chain_fixed_s", 0, 1, AT(chain_fixed_s)},
     {"chain_bytes_per_s", 0, 1e13, AT(chain_bytes_per_s)},
+    {"chain_cpu_s", 0, 1, AT(chain_cpu_s)},
     {"chain_bus_bytes_per_s", 0, 1e14, AT(chain_bus_bytes_per_s)},
     {"pack_bytes_per_s", 1e6, 1e13, AT(pack_bytes_per_s)},
     {"unpack_bytes_per_s", 1e6, 1e13, AT(unpack_bytes_per_s)},

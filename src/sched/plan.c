@@ -240,7 +240,7 @@ static struct slot with_part(const struct planner *p, const struct candidate *ca
     slot.bytes += candidate->bytes;
     const struct ork_group chain = cut(&p->shape->groups[candidate->group], slot.parts);
     slot.chain = ork_route_beside(p->perf, &chain, (1u << chain.member_count) - 1, &slot.beside);
-    slot.chain.slowdown_s += p->params->poll_s;
+    slot.chain.slowdown_s += p->perf->chain_cpu_s > p->params->poll_s ? p->perf->chain_cpu_s : p->params->poll_s;
     return slot;
 }
 

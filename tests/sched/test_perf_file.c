@@ -36,6 +36,7 @@ static struct ork_perf example(void)
     perf.chain_fixed_s = 2.5e-5;
     perf.chain_bytes_per_s = 1.25e10;
     perf.chain_bus_bytes_per_s = 1.75e10;
+    perf.chain_cpu_s = 1.5e-5;
     return perf;
 }
 
@@ -60,7 +61,7 @@ static void test_round_trip(void **state)
     assert_memory_equal(read.tiers, perf.tiers, sizeof perf.tiers);
     assert_true(read.npu.efficiency[0] == perf.npu.efficiency[0] && read.npu.cores == perf.npu.cores);
     assert_true(read.chain_fixed_s == 2.5e-5 && read.chain_bytes_per_s == 1.25e10 &&
-                read.chain_bus_bytes_per_s == 1.75e10);
+                read.chain_bus_bytes_per_s == 1.75e10 && read.chain_cpu_s == 1.5e-5);
     assert_true(read.region_s == perf.region_s && read.has_npu && read.bus_bytes_per_s == perf.bus_bytes_per_s);
     assert_int_equal(ork_perf_check_identity(&read.identity, &machine, "a file", &error), ORK_OK);
     free(again);

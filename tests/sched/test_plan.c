@@ -151,7 +151,7 @@ static void check(const struct ork_perf *perf, const struct made *made, const st
         assert_true(entry->begin_s + entry->chain_s >= begin_s + alone_s - 1e-12);
         free_s = entry->begin_s + entry->chain_s;
         assert_true(free_s <= p->token_s);
-        assert_true(entry->slowdown_s >= given->poll_s);
+        assert_true(entry->slowdown_s >= given->poll_s && entry->slowdown_s >= perf->chain_cpu_s);
         bytes += entry->bytes;
         slowdown_s += entry->slowdown_s;
     }
@@ -173,6 +173,7 @@ static void test_promises(void **state)
                 struct ork_perf perf = board();
                 struct ork_plan_params given = params(late);
                 perf.bus_bytes_per_s = bus == 0 ? 1e12 : bus == 1 ? 28.5e9 : 23e9;
+                perf.chain_cpu_s = seed % 2 ? 1.5e-5 : 0;
                 given.policy.margin = 0.1 * (double)(seed % 5);
                 given.policy.slowdown_max = seed % 3 ? 0.02 : 0.2;
                 given.memory_bytes = (seed % 4 ? 1024u : 4u) << 20;
