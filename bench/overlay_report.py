@@ -70,9 +70,9 @@ def blocks_table(results):
 
 
 COVERAGES = {
-    "size": "The largest matrices first, as the plan chooses where no sensitivities are known",
-    "measured": "The most sensitive ones for a chain's time first",
-    "late": "Late by 2 layers, chosen as before",
+    "size": "Without sensitivities, the channels first that lack most by their scales, as the plan chooses",
+    "measured": "By what channels lack and how sensitive their matrices are, for a chain's time",
+    "late": "Late by 2 layers, by the matrices' sensitivities alone",
 }
 
 
