@@ -59,7 +59,7 @@ int cli_model_open(const cli_settings *settings, const char *path, cli_model *mo
     cli_progress_begin(&progress, "loading");
     ork_model_params params = {
         .load_mode = (ork_load_mode)settings->load_mode,
-        .nested = settings->overlay ? ORK_NESTED_BASE : (ork_nested)settings->nested,
+        .nested = settings->overlay || settings->nested == ORK_NESTED_BASE ? ORK_NESTED_BASE : ORK_NESTED_FULL,
         .progress = cli_progress_report,
         .progress_context = &progress,
     };

@@ -23,6 +23,8 @@ int cli_npu_check(const cli_settings *settings, const char *command)
                                                     : "window");
     if (settings->overlay_layers && settings->overlay != ORK_OVERLAY_LATE)
         return cli_usage(command, "--overlay-layers needs --overlay late");
+    if (settings->overlay && settings->nested == ORK_NESTED_FULL)
+        return cli_usage(command, "--overlay adds to base planes; with --nested full there is nothing to add");
     if (!settings->npu_kind && settings->dispatch_calibration)
         return cli_usage(command, "--calibration needs --npu");
     const char *board = cli_board_path(settings->npu_board);

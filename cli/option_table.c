@@ -501,6 +501,7 @@ void cli_settings_init(cli_settings *settings)
         .batch = -1,
         .ubatch = -1,
         .context = -1,
+        .nested = -1,
         .poll = -1,
         .load_mode = ORK_LOAD_AUTO,
         .predict = -1,

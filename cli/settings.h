@@ -33,7 +33,7 @@ typedef struct cli_settings {
     /* loading and sessions */
     cli_text_list models;
     int load_mode; /* ork_load_mode */
-    int nested;    /* ork_nested */
+    int nested;    /* ork_nested; -1: not said, which is full without an overlay */
     int64_t threads, threads_batch, batch, ubatch, context, poll;
     int64_t activation_block; /* -1: whole rows */
     const char *cpu_mask, *cpu_range;

@@ -136,6 +136,7 @@ class Overlay(ProgramTest):
                                 ((*SOFT, "--overlay-layers", "2"), "--overlay-layers needs --overlay"),
                                 ((*SOFT, "--overlay", "on", "--overlay-layers", "2"), "--overlay-layers needs --overlay late"),
                                 ((*SOFT, "--overlay", "late", "--overlay-layers", "65"), "--overlay-layers"),
+                                ((*SOFT, "--overlay", "on", "--nested", "full"), "--nested full"),
                                 ((*SOFT, "--overlay", "late", "--overlay-layers", "0"), "--overlay-layers"),
                                 ((*SOFT, *ALL[:3], "--overlay-window", "0"), "--overlay-window"),
                                 ((*SOFT, *ALL[:3], "--overlay-window", "1000001"), "--overlay-window"),
