@@ -134,7 +134,8 @@ static void print_plan(const ork_explanation *explanation)
         cli_output_format("none, no matrix is n8 (ork pack --tier REGEX=n8)\n");
         return;
     }
-    cli_output_format("%zu groups with a chain, %s of %s sensitive bytes (%.1f %%) with %.1f %% of what they lack", explanation->overlay_groups,
+    cli_output_format("%zu groups with a chain, %s of %s sensitive bytes (%.1f %%) with %.1f %% of what they lack",
+                      explanation->overlay_groups,
                       cli_format_bytes(explanation->overlay_bytes, text[0], sizeof text[0]),
                       cli_format_bytes(explanation->sensitive_bytes, text[1], sizeof text[1]),
                       100.0 * (double)explanation->overlay_bytes / (double)explanation->sensitive_bytes,

@@ -244,33 +244,37 @@ static struct slot with_part(const struct planner *p, const struct candidate *ca
     return slot;
 }
 
+/* What forbids a candidate that its group's slot already has; ORK_ROUTE_LIMIT_COUNT: nothing. */
+static enum ork_route_limit forbidden(const struct planner *p, const struct candidate *candidate, double slowdown_s)
+{
+    if (candidate->bytes > p->params->memory_bytes - p->resident_bytes)
+        return ORK_ROUTE_NOT_RESIDENT;
+    if (!p->params->all && !in_time(p))
+        return ORK_ROUTE_WINDOW;
+    if (!p->params->all && slowdown_s > p->params->policy.slowdown_max * p->alone_s)
+        return ORK_ROUTE_BUS;
+    return ORK_ROUTE_LIMIT_COUNT;
+}
+
 /* Takes the candidate, or returns what forbids it. Its member is closed then: what comes behind lacks less. */
 static enum ork_route_limit try(struct planner *p, const struct candidate *candidate)
 {
     struct slot *slot = &p->slots[candidate->group];
     const struct slot before = *slot;
-    uint8_t *closed = &slot->limits[candidate->member];
     if (slot->parts[candidate->member] != candidate->part)
-        return *closed;
-    *closed = ORK_ROUTE_NOT_RESIDENT;
-    if (candidate->bytes > p->params->memory_bytes - p->resident_bytes)
-        return *closed;
+        return slot->limits[candidate->member];
     *slot = with_part(p, candidate);
     const double slowdown_s = p->slowdown_s + slot->chain.slowdown_s - before.chain.slowdown_s;
-    enum ork_route_limit limit = ORK_ROUTE_LIMIT_COUNT;
-    if (!p->params->all && !in_time(p))
-        limit = ORK_ROUTE_WINDOW;
-    else if (!p->params->all && slowdown_s > p->params->policy.slowdown_max * p->alone_s)
-        limit = ORK_ROUTE_BUS;
+    const enum ork_route_limit limit = forbidden(p, candidate, slowdown_s);
     if (limit != ORK_ROUTE_LIMIT_COUNT) {
         *slot = before;
-        *closed = limit;
+        slot->limits[candidate->member] = (uint8_t)limit;
         return limit;
     }
     p->slowdown_s = slowdown_s;
     p->resident_bytes += candidate->bytes;
     p->gain += candidate->gain;
-    return ORK_ROUTE_LIMIT_COUNT;
+    return limit;
 }
 
 /* ---- result ---- */
